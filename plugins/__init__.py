@@ -1,4 +1,4 @@
-"""The built-in checks, one folder each: `check.py` holds the plugin, the files beside it what it needs."""
+"""Built-in checks, one folder each: `check.py` holds the plugin, the files beside it what it needs."""
 
 from __future__ import annotations
 

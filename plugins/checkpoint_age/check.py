@@ -40,7 +40,7 @@ from watchdogd.system.smallfile import unanswered
 from watchdogd.units import format_duration, format_size, iso
 
 LEAST_ALLOWANCE, ALLOWANCE = 600.0, 0.25
-"""How late one may be where nothing is configured: a quarter of its interval, ten minutes at least."""
+"""Lateness that one may have where nothing is configured: a quarter of its interval, ten minutes at least."""
 UNFINISHED = 1800.0
 """Seconds without a change, after which what is still marked unfinished was given up."""
 SMALL = 0.5
@@ -49,7 +49,7 @@ _JOBS = 100
 
 @dataclass(slots=True)
 class Checkpoints:
-    """The newest ones, how they grow, and since when there could be one.
+    """Newest checkpoints, how they grow, and since when there could be one.
 
     `worked`: the present job, its begin, and the last look at it; `lost`: of each job before it that saved
     nothing the begin and the seconds of work.
@@ -181,7 +181,7 @@ def _content(kept: CheckpointInventory, now: float) -> Result:
 
 
 def _room(kept: CheckpointInventory, every: float | None) -> Iterator[Result]:
-    """For how many more there is room on their file system; disk_quota knows of quotas too."""
+    """Report for how many more there is room on their file system; disk_quota knows of quotas too."""
     path, usual = next(iter(kept.known), ""), checkpoint_inventory.usual_cadence(kept, every=every)
     if not path or not usual:
         return

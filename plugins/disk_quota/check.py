@@ -216,7 +216,10 @@ def disk_quota(
 
 
 def _read_before(said: quota_sources.Quotas, state: DiskState) -> bool:
-    """Many an NFS server knows no quotas, and says so by an error: that is told of one that did know some."""
+    """Return True if the quotas were read before.
+
+    Many an NFS server knows no quotas, and says so by an error: that is told of one that did know some.
+    """
     state.quotas_read = state.quotas_read or bool(said.limits)
     return state.quotas_read
 
@@ -261,7 +264,7 @@ def _foreseen(verdict: Verdict, outlook: Outlook, rates: Rates, *, alone: bool) 
 
 
 def _in_time(verdict: Verdict, full_within: float | None) -> Verdict:
-    """WARNING where all is well so far and it is full too soon."""
+    """Make it a WARNING where all is well so far and it is full too soon."""
     if verdict.status is not Status.OK or verdict.left is None or verdict.free <= 0:
         return verdict
     if full_within is None or verdict.left >= full_within:
@@ -270,7 +273,7 @@ def _in_time(verdict: Verdict, full_within: float | None) -> Verdict:
 
 
 def _left(verdict: Verdict, outlook: Outlook, rates: Rates, *, alone: bool) -> float | None:
-    """Seconds until nothing is left, or None. Of several limits each has a series of its own."""
+    """Return the seconds until nothing is left, or None. Of several limits each has a series of its own."""
     limit = verdict.limit
     if math.isinf(verdict.free):
         return None

@@ -46,7 +46,7 @@ def largest_cadence(
 
 
 def describe_room(usual: Cadence, free: float) -> str:
-    """`room for 4 more checkpoints of 2.3 TB (one every 3h)`."""
+    """Put the room in words: `room for 4 more checkpoints of 2.3 TB (one every 3h)`."""
     rhythm = f" (one every {format_duration(usual.every)})" if usual.every else ""
     number = usual.room(free)
     if number == 0:

@@ -1,4 +1,4 @@
-"""Which of the limits that a tool prints hold for a path: those of its own file system. Pure."""
+"""Choice of the limits that a tool prints which hold for a path: those of its own file system. Pure."""
 
 from __future__ import annotations
 

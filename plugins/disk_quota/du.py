@@ -37,12 +37,12 @@ count() {
 seconds=$1
 { count bytes --block-size=1 -- "$2"; count inodes --inodes -- "$2"; echo done; } >"$3"
 """
-"""At the lowest priority and within one file system. du goes on after what it may not read, and says so."""
+"""Count at lowest priority within one file system. du goes on after what it may not read, and says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class DuProcess:
-    """A count that runs: its process and host, the file that it writes into, and when it was begun."""
+    """Count that runs: its process and host, the file that it writes into, and when it was begun."""
 
     pid: int
     host: str
@@ -78,7 +78,7 @@ def usage(path: str, known: DuState, now: float) -> tuple[tuple[StorageLimit, ..
 
 
 def _fetch(known: DuState, runs: DuProcess, now: float) -> str:
-    """Take in a count that is over; what went wrong with it."""
+    """Take in a count that is over, and return what went wrong with it."""
     lines = _lines(runs.file)
     if "done" not in lines:
         here = runs.host == host_name()

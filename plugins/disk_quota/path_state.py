@@ -31,7 +31,7 @@ class PathView:
     stat: os.statvfs_result
     mount: Mount | None
     missing: Mount | None = None
-    """What /etc/fstab would have there, and is not mounted."""
+    """Mount that /etc/fstab would have there, and that is not there."""
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ def _text(path: str, _as_of: tuple[int, int, int]) -> str:
 
 
 def judge(path: str, sight: PathView, former: PathState, now: float) -> Result:
-    """CRITICAL where it is another file system than before, or read-only."""
+    """Report CRITICAL where it is another file system than before, or read-only."""
     former.hangs = None
     wrong = _moved(path, sight, former) or _replaced(path, sight, former, now)
     if wrong:
@@ -137,7 +137,7 @@ def _unreachable(path: str, error: OSError, former: PathState) -> Result:
 
 
 def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
-    """CRITICAL where the path has fallen back on the file system below its own.
+    """Report CRITICAL where the path has fallen back on the file system below its own.
 
     Device numbers of network file systems differ from node to node, so a new one only means: look closer.
     Where nothing is known of before, /etc/fstab tells what should be there.
@@ -161,7 +161,7 @@ def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
 
 
 def _replaced(path: str, sight: PathView, former: PathState, now: float) -> Result | None:
-    """CRITICAL for a day where another file system hangs there than before, on the same machine.
+    """Report CRITICAL for a day where another file system hangs there than before, on the same machine.
 
     One machine's name for it says nothing of another's, and a disk may be renamed at a boot: the same
     identity (statvfs(2), f_fsid; 0 where there is none) is the same file system.

@@ -1,4 +1,4 @@
-"""Asking the tools that know quotas: which commands, for whom, and what their answers come to.
+"""Questions to the tools that know quotas: which commands, for whom, and what their answers come to.
 
 The readers of the answers are pure and lie in parsers/quota/; here is what touches the machine.
 """
@@ -51,7 +51,7 @@ _NOT_ENABLED = re.compile(r"quotas? (?:is|are) not enabled|no quota management i
 
 @dataclass(frozen=True, slots=True)
 class QuotaPath:
-    """The directory that is asked about, and the mount it lies on."""
+    """Directory that is asked about, and the mount it lies on."""
 
     path: str
     mount: Mount

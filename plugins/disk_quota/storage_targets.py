@@ -1,4 +1,4 @@
-"""Judging single storage targets of Lustre, which fill before the whole file system does. Pure."""
+"""Verdicts on single storage targets of Lustre, which fill before the whole file system does. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ WARN, CRIT = 0.05, 0.01
 SUBJECTS = {BYTES: "targets", INODES: "target inodes"}
 
 Wished = tuple[Amount | None, Amount | None]
-"""What shall be free of the whole disk, before WARNING and CRITICAL: shares hold for its parts, too."""
+"""Amounts to be free of the whole disk, before WARNING and CRITICAL: shares hold for its parts, too."""
 
 
 def judge(path: str, targets: Sequence[StorageTarget], wished: Mapping[str, Wished]) -> Iterator[Result]:
-    """One result for bytes and one for inodes, as far as targets tell of them."""
+    """Report one result for bytes and one for inodes, as far as targets tell of them."""
     for kind, subject in SUBJECTS.items():
         told = [target for target in targets if target.of == kind]
         if told:

@@ -58,7 +58,7 @@ class TopUsers:
 
 
 def ask_top_users(source: str, place: QuotaPath, known: TopUsers) -> TopUsers:
-    """With a new answer where it is time to ask."""
+    """Add a new answer where it is time to ask."""
     if fresh(known.asked, place.now, REFUSED_FOR if known.refused else AGAIN):
         return known
     shares = {kind: _largest(each) for kind, each in _shares(source, place).items()}
@@ -82,7 +82,7 @@ def _largest(shares: Mapping[str, float]) -> dict[str, float]:
 
 
 def _shares(source: str, place: QuotaPath) -> Shares:
-    """Empty where the tool refuses, is missing, or cannot be read: this is an extra."""
+    """Return the shares, none where the tool refuses, is missing, or cannot be read: this is an extra."""
     try:
         if source == "cephfs":
             return _of_ceph(place.path)
@@ -111,7 +111,7 @@ def _asked(source: str, place: QuotaPath) -> Sequence[StorageLimit]:
 
 
 def _of_ceph(path: str) -> Shares:
-    """CephFS keeps for each folder what lies beneath it."""
+    """Read what CephFS keeps for each folder: what lies beneath it."""
     found: Shares = {BYTES: {}, INODES: {}}
     with os.scandir(path) as entries:
         for entry in itertools.islice(entries, _FOLDERS):

@@ -1,10 +1,9 @@
-"""A small file written, fsynced, read back and removed: a program of its own, since any step may hang.
+"""Program of its own that writes, fsyncs, reads back and removes a small file: any step may hang.
 
-    python writeprobe.py DIRECTORY
-
-It prints one line, `ok` or `STEP ERRNO`, the step at which it failed; a content that came back otherwise is
-`read back 0`. Standard library alone. The file's name is the same each time, so that at most one can be left,
-unless somebody else's stands in its way; nothing that is there already is written into.
+It runs as `python write_program.py DIRECTORY`, and prints one line, `ok` or `STEP ERRNO`, the step at which
+it failed; a content that came back otherwise is `read back 0`. Standard library alone. The file's name is the
+same each time, so that at most one can be left, unless somebody else's stands in its way; nothing that is
+there already is written into.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ WRITE = "write"
 
 @dataclass(slots=True)
 class WriteTestState:
-    """Since when writing hangs; None: it does not."""
+    """Time since when writing hangs; None: it does not."""
 
     hangs: float | None = None
 

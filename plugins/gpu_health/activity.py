@@ -1,4 +1,4 @@
-"""Activity of all GPUs of a job at one moment: do they work, wait for one another, or do nothing? Pure.
+"""Activity of all GPUs of a job at one moment: they work, wait for one another, or do nothing. Pure.
 
 Measured on 2 H100 with NCCL: training 100 % at 699 W; stalled on data 0 % at 125 W; hung in a collective the
 waiting GPU 100 % at 124 W, the guilty one 0 % at 126 W; idle 72 W. On 2 H200: 700 W, 120 W both, 78 W. So
@@ -38,20 +38,20 @@ _HELD, _HELD_BYTES = 1.0, 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class NamedGpu:
-    """A GPU by its full name: `node5/gpu3`."""
+    """GPU by its full name: `node5/gpu3`."""
 
     name: str
     gpu: Gpu
 
     @property
     def shown(self) -> str:
-        """With its power, where that is known."""
+        """Name with its power, where that is known."""
         return self.name if self.gpu.power_w is None else f"{self.name} ({self.gpu.power_w:.0f} W)"
 
 
 @dataclass(frozen=True, slots=True)
 class GpuActivity:
-    """`quiet`: the job's GPUs at 0 %, `busy`: all others that tell.
+    """Activity by GPU: `quiet` are the job's GPUs at 0 %, `busy` all others that tell.
 
     `hung`: `waiting` are those of high utilisation at a power near idle, `quiet` the suspects, if any.
     `drawn` are the watts of each that works at full utilisation, by name.

@@ -204,7 +204,7 @@ def judge(
 def _whole(
     gpus: Sequence[NamedGpu], moment: GpuActivity, nodes: int, silent: set[str], limits: GpuLimits
 ) -> Result:
-    """One line and the figures of all GPUs; what is wrong with single ones stands in results of their own."""
+    """Report one line and the figures of all GPUs; what is wrong with single ones has results of its own."""
     parts = [f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'} on {nodes} node{'s' if nodes > 1 else ''}"]
     seen = [each.gpu for each in gpus]
     parts += spreads(seen)
@@ -286,7 +286,7 @@ def _of_gpus(
 
 
 def _fault(name: str, found: Sequence[Fault], details: str) -> Result:
-    """Several in one, of the worst status."""
+    """Report several faults in one, of the worst status."""
     status = max((fault.status for fault in found), key=lambda each: each.severity)
     return Result(
         status, f"{name}: {'; '.join(fault.text for fault in found)}", subject=name, details=details

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = ("reset", "reboot", "gpu reset", "node reboot")
-"""What a driver asks for of a GPU that cannot go on; the others may wait for the end of the job."""
+"""Actions that a driver asks for of a GPU that cannot go on; the others may wait for the end of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class GpuLimits:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong, in a few words. `lasting`: the card itself is bad, in other jobs too."""
+    """Fault in a few words. `lasting`: the card itself is bad, in other jobs too."""
 
     status: Status
     text: str
@@ -88,7 +88,7 @@ def _broken(gpu: Gpu, events: tuple[DriverEvent, ...]) -> Iterator[Fault]:
 
 
 def _sensor_fault(gpu: Gpu, why: str) -> Iterator[Fault]:
-    """One that works all the same has lost its sensors alone."""
+    """Report lost sensors; a GPU that works all the same has lost them alone."""
     if why:
         works = gpu.utilisation is not None and gpu.utilisation > QUIET
         line = f"neither temperature, power nor clock can be read of it {why}"
@@ -109,7 +109,10 @@ def driver_fault(events: tuple[DriverEvent, ...]) -> Fault | None:
 
 
 def _memory(gpu: Gpu, risen: int) -> Iterator[Fault]:
-    """Correctable errors are harmless; what counts the card's life alarms only when it rises."""
+    """Report memory errors; correctable ones are harmless.
+
+    What counts the card's life alarms only when it rises.
+    """
     if gpu.remap_failed:
         yield Fault(Status.CRITICAL, "a memory row could not be remapped: the card is worn out", lasting=True)
     if gpu.worn:
@@ -134,7 +137,10 @@ def _hot(gpu: Gpu, limits: GpuLimits) -> Iterator[Fault]:
 
 
 def _above(now: float | None, warn: float | None, crit: float | None, words: str) -> Iterator[Fault]:
-    """`words` have a place for the figure, and one for the limit that it reached."""
+    """Report a figure above its limits.
+
+    `words` have a place for the figure, and one for the limit that it reached.
+    """
     if now is None:
         return
     if crit is not None and now >= crit:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _measured(gpus: Sequence[Gpu]) -> Iterator[tuple[str, str, list[float]]]:
-    """Name, unit and values of what the GPUs tell of themselves."""
+    """Return name, unit and values of what the GPUs tell of themselves."""
     well = [gpu for gpu in gpus if not gpu.trouble]  # of the others no value means anything
     cells = (
         ("utilisation", "%", [gpu.utilisation for gpu in well]),
@@ -46,7 +46,7 @@ def metrics_of(gpus: Sequence[Gpu], limits: GpuLimits) -> dict[str, Metric]:
 
 
 def spreads(gpus: Sequence[Gpu]) -> Iterator[str]:
-    """`power 71 to 650 W`, for each figure."""
+    """Put each figure in words: `power 71 to 650 W`."""
     for name, unit, known in _measured(gpus):
         low, high = min(known), max(known)
         spread = f"{low:.0f} to {high:.0f}" if high - low >= 1 else f"{sum(known) / len(known):.0f}"
@@ -54,7 +54,7 @@ def spreads(gpus: Sequence[Gpu]) -> Iterator[str]:
 
 
 def describe_gpu(each: NamedGpu) -> str:
-    """`100 % 124 W 41 °C memory 74 % GPU-...`: all of one GPU, as evidence."""
+    """Put all of one GPU in words, as evidence: `100 % 124 W 41 °C memory 74 % GPU-...`."""
     gpu = each.gpu
     cells = (
         f"{gpu.utilisation:.0f} %" if gpu.utilisation is not None else "",

@@ -27,7 +27,7 @@ _REST = 300.0
 
 @dataclass(frozen=True, slots=True)
 class BadGpu:
-    """A GPU that was bad: its name then, what it had, when, and in which job."""
+    """GPU that was bad: its name then, what it had, when, and in which job."""
 
     name: str
     what: str
@@ -37,7 +37,7 @@ class BadGpu:
 
 @dataclass(frozen=True, slots=True)
 class SilentNode:
-    """A node that did not answer: how often running, when it was asked last, and why it did not."""
+    """Node that did not answer: how often running, when it was asked last, and why it did not."""
 
     times: int
     at: float
@@ -92,13 +92,13 @@ class GpuHealthState(NodeCheckState):
                 self.silent.pop(node.name, None)
 
     def resting(self, now: float) -> frozenset[str]:
-        """Nodes that are not asked now."""
+        """Return the nodes that are not asked now."""
         return frozenset(
             name for name, mute in self.silent.items() if mute.times >= 2 and now - mute.at < _REST
         )
 
     def unheard(self, nodes: Iterable[GpuNode]) -> list[GpuNode]:
-        """Silent nodes that were not asked this time, as they were."""
+        """Return silent nodes that were not asked this time, as they were."""
         asked = {node.name for node in nodes}
         return [
             GpuNode(name, trouble=f"{mute.why} (last asked {iso(mute.at)})")
@@ -155,11 +155,11 @@ class GpuHealthState(NodeCheckState):
             self.power[name] = smoothed(self.power.get(name), watts, _NEW)
 
     def rest(self) -> None:
-        """They may stand still now: how long they do so counts from the next look on."""
+        """Let GPUs stand still now: how long they do so counts from the next look on."""
         self.hung_since = None
         self.idle_since.clear()
 
     def idle(self, names: Sequence[str], now: float) -> dict[str, float]:
-        """Since when each of these does nothing."""
+        """Return since when each of these does nothing."""
         self.idle_since = {name: min(self.idle_since.get(name, now), now) for name in names}
         return self.idle_since

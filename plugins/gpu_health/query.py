@@ -1,4 +1,4 @@
-"""One look at the GPUs of a run's job, wherever it runs: through Slurm, on this machine, in home's inbox."""
+"""Look at the GPUs of a run's job, wherever it runs: through Slurm, on this machine, in home's inbox."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _here(deadline: float) -> GpuSurvey:
 
 
 def _each(deadline: float) -> float:
-    """For how long one question may take, so that one that hangs leaves time for the others."""
+    """Return how long one question may take, so that one that hangs leaves time for the others."""
     return max(round((deadline - _LAUNCH) / 2, 1), 1.0)
 
 

@@ -111,7 +111,7 @@ def _busy_at(waiting: Sequence[NamedGpu]) -> str:
 def _idle(
     moment: GpuActivity, gpus: Sequence[NamedGpu], state: GpuHealthState, patience: Patience, now: float
 ) -> Iterator[Result]:
-    """GPUs at 0 % in every look for a while; those of a hang are told there."""
+    """Report GPUs at 0 % in every look for a while; those of a hang are told there."""
     if moment.hung:
         return
     since = state.idle([each.name for each in moment.quiet], now)

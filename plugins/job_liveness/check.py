@@ -188,7 +188,7 @@ def _counted(result: Result, situation: RunSituation) -> Result:
 
 
 def _unseen(why: str) -> Result:
-    """Nothing can be said of it."""
+    """Report that nothing can be said of it."""
     return dataclasses.replace(unknown(why), run_state="?")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from watchdogd.plugin import Run
 
     PostMortemOf = Callable[[str, str, float | None, float], str]
-    """What is known of a job (id, raw id) that ran from the first time to the second, in words."""
+    """Report in words of a job (id, raw id) that ran from the first time to the second."""
 
 ENDS_KEPT = 12
 LIVES_KEPT = 200
@@ -34,7 +34,7 @@ CLOCK_SLACK = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KillSwitch:
-    """A kill switch that is set: since when, by whom and why (empty: a plain touch)."""
+    """Kill switch that is set: since when, by whom and why (empty: a plain touch)."""
 
     set_at: float
     by: str = ""
@@ -43,7 +43,7 @@ class KillSwitch:
 
 @dataclass(frozen=True, slots=True)
 class ObservedJob:
-    """A job as it was last seen living; `since` is when its present state was first seen."""
+    """Job as it was last seen living; `since` is when its present state was first seen."""
 
     id: str
     state: str
@@ -100,7 +100,7 @@ class JobHistory:
 
     @property
     def last(self) -> Ending | None:
-        """The end to speak of: the newest, but rather one that ran than one that was cancelled with it."""
+        """End to speak of: the newest, but rather one that ran than one that was cancelled with it."""
         if not self.ends:
             return None
         newest = self.ends[-1].ended_at or 0.0
@@ -109,12 +109,12 @@ class JobHistory:
 
     @property
     def trials(self) -> tuple[Ending, ...]:
-        """The ends, and those of attempts of living jobs, oldest first."""
+        """Ends, and those of attempts of living jobs, oldest first."""
         return tuple(sorted((*self.ends, *self.tries), key=_order))
 
     @property
     def news(self) -> tuple[Ending, ...]:
-        """The ends that nothing was said of yet."""
+        """Ends that nothing was said of yet."""
         return tuple(end for end in self.ends if end_key(end) in self.unreported)
 
     def post_mortem_at(self, end: Ending) -> str:

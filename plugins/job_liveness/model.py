@@ -79,7 +79,7 @@ class LivenessLimits:
 
 @dataclass(frozen=True, slots=True)
 class RunSituation:
-    """A run, what lives of it, whether its kill switch is set, the limits, and `now`."""
+    """Situation of a run: what lives of it, whether its kill switch is set, the limits, and `now`."""
 
     run: Run
     snapshot: Snapshot
@@ -100,7 +100,7 @@ class RunSituation:
 
     @property
     def running(self) -> tuple[Job, ...]:
-        """The jobs that have nodes."""
+        """Jobs that have nodes."""
         return tuple(job for job in self.jobs if job.placed)
 
     @property
@@ -110,12 +110,12 @@ class RunSituation:
 
     @property
     def waiting(self) -> tuple[Job, ...]:
-        """The jobs that wait, for good reasons or bad ones."""
+        """Jobs that wait, for good reasons or bad ones."""
         return tuple(job for job in self.jobs if job.waiting)
 
     @property
     def renamed(self) -> tuple[Job, ...]:
-        """The jobs that bore the run's name, and bear another one now."""
+        """Jobs that bore the run's name, and bear another one now."""
         return tuple(job for job in self.jobs if job.name != self.run.job_name and not self.process)
 
     @property
@@ -127,7 +127,7 @@ class RunSituation:
 
     @property
     def strange(self) -> tuple[Job, ...]:
-        """The jobs in states that nobody knows."""
+        """Jobs in states that nobody knows."""
         return tuple(job for job in self.jobs if job.strange)
 
     @property
@@ -143,7 +143,7 @@ class RunSituation:
 
     @property
     def newest(self) -> Job:
-        """The job that started last; there has to be one."""
+        """Job that started last; there has to be one."""
         return max(self.running, key=lambda job: job.started_at or 0.0)
 
     def ago(self, time: float) -> str:
@@ -198,16 +198,16 @@ def describe_stuck(job: Job) -> str:
 
 
 def jobs_are(count: int) -> str:
-    """`no jobs are`, `1 job is`, `7 jobs are`."""
+    """Put a number of jobs in words: `no jobs are`, `1 job is`, `7 jobs are`."""
     return "1 job is" if count == 1 else f"{count or 'no'} jobs are"
 
 
 def on_nodes(nodes: str) -> str:
-    """` on node[2-3]`, or nothing."""
+    """Return ` on node[2-3]`, or nothing."""
     return f" on {nodes}" if nodes else ""
 
 
 def by_whom(switch: KillSwitch) -> str:
-    """` by bob: wrong learning rate`, as far as it is known."""
+    """Return ` by bob: wrong learning rate`, as far as it is known."""
     who = f" by {switch.by}" if switch.by else ""
     return f"{who}: {switch.reason}" if switch.reason else who

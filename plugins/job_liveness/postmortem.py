@@ -24,7 +24,10 @@ _TAIL = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PostMortem:
-    """`cause`: a known one, or empty. `report`: how far it came. `saved`: newest whole checkpoint, when."""
+    """Findings on a job that ended.
+
+    `cause`: a known one, or empty. `report`: how far it came. `saved`: newest whole checkpoint, when.
+    """
 
     cause: str = ""
     report: str = ""

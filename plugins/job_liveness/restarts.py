@@ -129,7 +129,7 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
 
 
 def _ran(seen_job: ObservedJob, end: Ending | None) -> str:
-    """For how long it ran before: as accounting has it, else about as long as it was seen to."""
+    """Say for how long it ran before: as accounting has it, else about as long as it was seen to."""
     if seen_job.started_at is None:
         return ""
     same = (
@@ -141,7 +141,7 @@ def _ran(seen_job: ObservedJob, end: Ending | None) -> str:
 
 
 def lost_jobs(situation: RunSituation, history: JobHistory) -> Mapping[str, ObservedJob]:
-    """Jobs that ran and went, and whose end nobody told within `absent_after`."""
+    """Return jobs that ran and went, and whose end nobody told within `absent_after`."""
     return {
         raw_id: seen_job
         for raw_id, seen_job in history.lost.items()

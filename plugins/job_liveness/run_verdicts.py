@@ -50,7 +50,7 @@ def _renamed(situation: RunSituation) -> Result:
 
 
 def _strange(situation: RunSituation) -> Result:
-    """Nothing else is at work: whether that is, is not guessed."""
+    """Report a job in a state that nobody knows, where nothing else is at work: it is not guessed at."""
     job = situation.strange[0]
     why = f" ({job.reason})" if job.reason else ""
     line = f"{situation.noun} {job.id} is in a state that this watchdogd does not know, {job.state}{why}"
@@ -95,7 +95,10 @@ def _waiting(situation: RunSituation) -> Result:
 
 
 def _never(situation: RunSituation) -> Result:
-    """Nothing that waits will start by itself; held by its user is a way to pause, all else is a fault."""
+    """Report that nothing that waits will start by itself.
+
+    Held by its user is a way to pause, all else is a fault.
+    """
     first, *others = sorted(situation.waiting, key=lambda job: reason_of(job).wait is Wait.HELD)
     say = warning if reason_of(first).wait is Wait.HELD else critical
     never = say(
@@ -105,7 +108,7 @@ def _never(situation: RunSituation) -> Result:
 
 
 def _under_switch(situation: RunSituation, history: JobHistory, pressed: KillSwitch) -> Result:
-    """Jobs live though the kill switch is set: they obey, they do not, or they wait in vain."""
+    """Report jobs that live though the kill switch is set: they obey, they do not, or they wait in vain."""
     ago = situation.ago(pressed.set_at)
     late = [job for job in situation.running if _disobeys(situation, pressed, job)]
     if late:
@@ -308,6 +311,6 @@ def empty_queue(history: JobHistory) -> list[Result]:
 
 
 def _near_end(situation: RunSituation) -> float:
-    """Less time left than this is near the end."""
+    """Return the seconds of time left below which a job is near its end."""
     limits = [job.time_limit for job in situation.running if job.time_limit]
     return min([situation.limits.walltime_left, *(limit / 10 for limit in limits)])

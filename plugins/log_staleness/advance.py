@@ -1,4 +1,4 @@
-"""What a run's log and its Guard have told, with one more look. Pure: what the look saw is handed in."""
+"""State of what a run's log and its Guard have told, after one more look, which is handed in. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROUNDS = 3
 
 
 def advance(before: RunLog, seen: Seen | None, state: Working, wishes: Wanted, now: float) -> RunLog:
-    """What is known after a look; `seen` None: nothing could be read."""
+    """Return what is known after a look; `seen` None: nothing could be read."""
     log = codec_of(RunLog).copy(before)
     _heed_clock(log, now)
     _heed_gap(log, now)
@@ -53,8 +53,10 @@ def advance(before: RunLog, seen: Seen | None, state: Working, wishes: Wanted, n
 
 
 def heed(log: RunLog, state: Working, status: Status) -> RunLog:
-    """With what was said of the job that works: that it hangs, or gets on. What becomes of one that hangs is
-    reported then."""
+    """Take in what was said of the job that works: that it hangs, or gets on.
+
+    What becomes of a job that hangs is reported then.
+    """
     if state.excuse or status not in (Status.CRITICAL, Status.OK):
         return log
     hung = log.job.id if status is Status.CRITICAL else None
@@ -83,7 +85,7 @@ def _follow_job(job: Job, log: RunLog, now: float) -> bool:
 
 
 def _forget(log: RunLog, told: JobTold | None = None) -> None:
-    """Another job begins; `told`: what counts for it all the same."""
+    """Forget what was told, as another job begins; `told`: what counts for it all the same."""
     curves = log.curves
     if log.told.step:
         curves.before = (log.told.step.series, log.told.step.number)
@@ -96,7 +98,10 @@ def _forget(log: RunLog, told: JobTold | None = None) -> None:
 
 
 def _heed_clock(log: RunLog, now: float) -> None:
-    """Where the clock was set back, what lies in its future is of now: a hang would be seen hours late."""
+    """Move what lies in the future to now, where the clock was set back.
+
+    Otherwise a hang would be seen hours late.
+    """
     if log.looks.last is None or log.looks.last <= now:
         return
     log.clocks.set_back(now)
@@ -111,7 +116,7 @@ def _heed_clock(log: RunLog, now: float) -> None:
 
 
 def _heed_gap(log: RunLog, now: float) -> None:
-    """Whether nobody looked for much longer than usual."""
+    """Note whether nobody looked for much longer than usual."""
     looks = log.looks
     since = max(now - (now if looks.last is None else looks.last), 0.0)
     looks.gap = since > _ROUNDS * (since if looks.usual is None else looks.usual) + _SLACK
@@ -120,11 +125,11 @@ def _heed_gap(log: RunLog, now: float) -> None:
 
 
 def _take_in(seen: Seen, wishes: Wanted, log: RunLog, *, took_over: bool) -> None:
-    """What is new in all files, and how far each was read.
+    """Take in what is new in all files, and how far each was read.
 
-    `took_over`: of the files that are known already what is new is not told apart from the last words of
-    the job before: no number of theirs counts. What may count for a job though the one before said it does:
-    it is worse to lose than to have too long.
+    `took_over`: of the files that are known already what is new is not told apart from the last words of the
+    job before: no number of theirs counts. What may count for a job though the one before said it does: it is
+    worse to lose than to have too long.
     """
     files = log.files
     if seen.failed:
@@ -149,7 +154,7 @@ def _take_in(seen: Seen, wishes: Wanted, log: RunLog, *, took_over: bool) -> Non
 
 
 def _keep_versions(seen: Iterable[News], log: RunLog) -> None:
-    """What files say that are written anew; one that goes on is a log, whose next beginning counts."""
+    """Keep what files say that are written anew; one that goes on is a log, whose next beginning counts."""
     kept = {}
     for news in seen:
         version = log.files.versions.get(news.place.path) if news.lines is None else news.version
@@ -168,7 +173,7 @@ def _take_news(files: Iterable[News], wishes: Wanted, log: RunLog) -> None:
 
 
 def _note_work(state: Working, log: RunLog, now: float) -> None:
-    """Since when there could be progress, and what is judged of a job."""
+    """Note since when there could be progress, and what is judged of a job."""
     job, told = log.job, log.told
     job.work = state.since(job.work, now)
     if state.absent and job.hung is not None:

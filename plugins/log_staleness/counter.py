@@ -1,4 +1,4 @@
-"""Whether a training's number grows, over all its series, restarts inside a job, and new epochs."""
+"""Growth of a training's number, over all its series, restarts inside a job, and new epochs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _EPOCH_START = 10.0
 
 @dataclass(slots=True)
 class Count:
-    """The last number (`present`), the highest so far, falls since that, the mark of the last report, and by
-    how much it last rose."""
+    """Last number (`present`), the highest so far, and how the number moved.
+
+    Kept are the falls since the highest, the mark of the last report, and by how much it last rose.
+    """
 
     present: float
     record: float
@@ -59,7 +61,7 @@ def grows(counter: Counter, report: ProgressReport, *, strict: bool = False) -> 
 
 
 def begin_epoch(counter: Counter, epoch: float) -> None:
-    """A line names an epoch: where that is another one than before, what is counted in it begins anew."""
+    """Begin anew what is counted in an epoch, where a line names another one than before."""
     known = _EPOCH_LINE in counter
     if grows(counter, ProgressReport(_EPOCH_LINE, epoch)) and known:
         for series in (each for name, each in counter.items() if name != _EPOCH_LINE):
@@ -67,5 +69,5 @@ def begin_epoch(counter: Counter, epoch: float) -> None:
 
 
 def _full(report: ProgressReport, present: float, step: float) -> bool:
-    """Whether it begins again after it was full: one more step had no room in it."""
+    """Return True if it begins again after it was full: one more step had no room in it."""
     return report.total is not None and present + step >= report.total

@@ -1,6 +1,6 @@
-"""What the judgement of a log rests on, in lines for people.
+"""Lines for people that say what the judgement of a log rests on.
 
-What is understood of a log that nobody watched yet.
+They also say what is understood of a log that nobody watched yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORTH = {
 
 
 def explain(log: RunLog, now: float) -> Iterator[str]:
-    """The clocks that were found, the limits and where they come from, and what was passed over.
+    """Name the clocks that were found, the limits and where they come from, and what was passed over.
 
     `log` is what log_staleness remembers, `now` seconds since 1970.
     """
@@ -115,8 +115,10 @@ def _rounded(seconds: float) -> str:
 
 
 def first_look(log: str, now: float) -> Iterator[str]:
-    """Lines for people: the clocks found in the end of the newest file that matches `log`; none where nothing
-    matches. OSError where it cannot be read."""
+    """Name the clocks in the end of the newest file that matches `log`, in lines for people.
+
+    None where nothing matches. OSError where it cannot be read.
+    """
     for file in log_files.find(log)[:1]:
         data = log_files.read(file.path, *log_files.unread(file, None, first=True))
         state = LogState()

@@ -1,4 +1,4 @@
-"""What the Guard's heartbeats tell of a training, taken in beside its log (see `lines`)."""
+"""Heartbeats of the Guard, and what they tell of a training, taken in beside its log (see `new_lines`)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from watchdogd.plugins.log_staleness.run_log import RunLog
 
 NO_BEAT = ("", 0.0)
-"""What `stray` is where an earlier job left none."""
+"""Value of `stray` where an earlier job left none."""
 
 
 def take_beat(beat: GuardHeartbeat, log: RunLog, now: float) -> None:
-    """The Guard's heartbeat is progress where its step grew, and tells the loss where no log line does."""
+    """Take in a heartbeat: progress where its step grew, and the loss where no log line tells it."""
     told, last, looked = log.told, log.told.beat, log.looks.last
     if _left_behind(beat, log) or (last and last.written == beat.written):
         return
@@ -43,10 +43,10 @@ def take_beat(beat: GuardHeartbeat, log: RunLog, now: float) -> None:
 
 
 def _left_behind(beat: GuardHeartbeat, log: RunLog) -> bool:
-    """Whether an earlier job wrote it: one that is requeued has the same id, a plain process has none.
+    """Return True if an earlier job wrote it: a requeued one has the same id, a plain process has none.
 
-    What lies there when a job is first seen, and was written before its start or by the process that beat
-    for the one before, has to change before it counts: whatever the clocks say.
+    What lies there when a job is first seen, and was written before its start or by the process that beat for
+    the one before, has to change before it counts: whatever the clocks say.
     """
     told = log.told
     if told.beat:
@@ -59,7 +59,7 @@ def _left_behind(beat: GuardHeartbeat, log: RunLog) -> bool:
 
 
 def heed_guard(log: RunLog) -> None:
-    """A rhythm that was learned from heartbeats says nothing of a job whose log alone tells its number."""
+    """Forget a rhythm learned from heartbeats: it says nothing of a job whose log alone tells its number."""
     if log.told.beat:
         log.beaten = True
     elif log.told.step and log.beaten:
@@ -68,9 +68,12 @@ def heed_guard(log: RunLog) -> None:
 
 
 def _note_step(step: float, log: RunLog, at: float, before: float) -> None:
-    """A heartbeat's step grew. Where the log has told a number since the beat at `before`, that one stays
-    the run's. What the log told (a phase, a cause) may have come after this beat, whenever either is seen:
-    it ends with the second that comes since."""
+    """Note that a heartbeat's step grew.
+
+    Where the log has told a number since the beat at `before`, that one stays the run's. What the log told (a
+    phase, a cause) may have come after this beat, whenever either is seen: it ends with the second that comes
+    since.
+    """
     told = log.told
     step_of_log, phase, cause = told.step, told.phase, told.cause
     numbers.note_progress(ProgressReport("step", step), log, at)

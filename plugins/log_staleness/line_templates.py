@@ -4,7 +4,7 @@ A number is a *clock* where it rises, and comes again and again: a step, a batch
 is simulated. What goes up and down is a *measure* (a loss, a temperature). What goes as the wall's clock does
 is neither: it goes on whatever the run does.
 
-How long a pause may last, by those that a run made before.
+Also found here is how long a pause may last, by those that a run made before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from watchdogd.parsers.logs.line_shapes import READ_AT_MOST, Shape, layout_of
 from watchdogd.parsers.logs.progress_forms import WORK
 
 Pauses = list[tuple[float, float]]
-"""When each one ended, and its seconds: the longest ones."""
+"""Times at which pauses ended, and their seconds: the longest ones."""
 KEPT = 6
 """Pauses that are remembered of each kind, for `REMEMBERED` seconds."""
 REMEMBERED = 3 * 86400.0
@@ -35,7 +35,7 @@ _LEAST = 1.5
 
 
 def patience(least: float, pauses: Iterable[tuple[float, float]], now: float, *, known: bool = True) -> float:
-    """Seconds of patience with a run that paused so before: never less than `least`.
+    """Return the seconds of patience with a run that paused so before: never less than `least`.
 
     Where its rhythm is `known`, the longest of several alike is no accident, and the next one will hardly be
     three times as long.
@@ -47,12 +47,12 @@ def patience(least: float, pauses: Iterable[tuple[float, float]], now: float, *,
 
 
 def longest_of(pauses: Iterable[tuple[float, float]], now: float) -> float:
-    """The longest pause that is remembered still, in seconds; 0: there is none."""
+    """Return the longest pause that is remembered still, in seconds; 0: there is none."""
     return max((gap for at, gap in pauses if now - at < REMEMBERED), default=0.0)
 
 
 def longest(pauses: Pauses, at: float, gap: float) -> Pauses:
-    """With one pause more: the longest of those that are remembered still."""
+    """Add a pause, and return the longest of those that are remembered still."""
     if gap < 1.0:
         return pauses
     kept = [(when, each) for when, each in pauses if at - when < REMEMBERED]
@@ -84,17 +84,16 @@ RISES = 3
 """Times that a number must have risen to count as a clock."""
 _NONE = re.compile(r"(?<![\w-])[-+]?(?:nan|inf(?:inity)?)(?![\w-])", re.IGNORECASE)
 _STAND_IN = 0.03125
-"""What is read for a number that is none."""
+"""Value that is read for a number that is none."""
 
 
 @dataclass(slots=True)
 class Number:
-    """One number of a template, over all its lines.
+    """Number of a template, over all its lines.
 
     `first` and `high`: of the present cycle; `rises`: times that it passed `high`; `resets`: times that it
-    began anew; `dips`: times that it lay below and did not; `base`: the last value of the look at
-    `began`; `wall`: whether it goes as time does;
-    `top`: how far it had come when it was last taken up from before.
+    began anew; `dips`: times that it lay below and did not; `base`: the last value of the look at `began`;
+    `wall`: whether it goes as time does; `top`: how far it had come when it was last taken up from before.
     """
 
     first: float
@@ -114,8 +113,10 @@ class Number:
     top: float = -1e300
 
     def clock(self, least: int = RISES) -> bool:
-        """Whether it rose `least` times, falls back only to begin anew, and is no clock of the wall; or it
-        counts down."""
+        """Return True if it is a clock of the run.
+
+        It rose `least` times, falls back only to begin anew, and is no clock of the wall; or it counts down.
+        """
         if self.falling:
             return True
         if self.rises < least or self.resets * 3 > self.rises:
@@ -123,14 +124,14 @@ class Number:
         return (self.dips == 0 or (self.whole and self.dips <= 2 * self.rises)) and not self.wall
 
     def _note_wall(self) -> None:
-        """Whether it goes as time does, in seconds or milliseconds, by all looks until now."""
+        """Note whether it goes as time does, in seconds or milliseconds, by all looks until now."""
         took = self.rose - self.began
         if took >= SHOWS:
             pace = (self.high - self.base) / took
             self.wall = abs(pace - 1.0) < 0.03 or abs(pace * 0.001 - 1.0) < 0.03
 
     def _note_set(self, value: float, before: float, at: float) -> bool:
-        """Whether this clock of the wall was set: it goes on as one, from its new time."""
+        """Return True if this clock of the wall was set: it goes on as one, from its new time."""
         took = at - self.rose
         unit = 1000.0 if self.high - self.base >= 30.0 * (self.rose - self.began) else 1.0
         jump = (value - before) / unit - took
@@ -142,36 +143,39 @@ class Number:
 
     @property
     def regular(self) -> bool:
-        """Whether it counts one by one at a pace that never changes, as what only waits does."""
+        """True if it counts one by one at a pace that never changes, as what only waits does."""
         if self.paces < 8 or not self.whole or self.high - self.first > 1.5 * max(self.rises, 1):
             return False
         return math.sqrt(self.spread / self.paces) < REGULAR * abs(self.mean)
 
     @property
     def falling(self) -> bool:
-        """Whether it counts down, and goes up to begin anew alone: what is left to do, and no time."""
+        """True if it counts down, and goes up to begin anew alone: what is left to do, and no time."""
         if self.resets < DOWN or self.dips or not self.whole or self.rises * 3 > self.resets:
             return False
         return abs(self.mean + 1.0) >= 0.03
 
     @property
     def turns(self) -> int:
-        """How often it went on, up or down."""
+        """Number of times that it went on, up or down."""
         return self.rises + self.resets
 
     @property
     def rising(self) -> bool:
-        """Whether it has never fallen, and does not go as time does."""
+        """True if it has never fallen, and does not go as time does."""
         return not (self.dips or self.resets or self.wall)
 
     @property
     def constant(self) -> bool:
-        """Whether it has always been the same."""
+        """True if it has always been the same."""
         return not (self.rises or self.resets or self.dips)
 
     def take(self, values: Sequence[float], at: float, least: int) -> tuple[bool, bool]:
-        """The next values, seen at `at`; whether any differed from the one before in more than whole numbers,
-        and whether any was higher than ever in its cycle and this a clock (see `clock`)."""
+        """Take in the next values, seen at `at`, and return whether it changed and whether it rose.
+
+        It changed where any differed from the one before in more than whole numbers; it rose where any was
+        higher than ever in its cycle and this is a clock (see `clock`).
+        """
         changed = rose = False
         for value in values:
             before = self.last
@@ -221,7 +225,7 @@ class Number:
         return False
 
     def _begin_anew(self, value: float, before: float, at: float) -> bool:
-        """The next cycle; True where each value begins one, since it counts down."""
+        """Begin the next cycle; True where each value begins one, since it counts down."""
         if at > self.rose and self.rises * 3 <= self.resets:
             self._note_pace((value - before) / (at - self.rose))
         self.first = self.high = self.base = value
@@ -231,8 +235,10 @@ class Number:
 
     @property
     def _resumes(self) -> bool:
-        """Whether a count that always rose falls now, as from its last checkpoint it is taken up again; not
-        where it came no farther than when that was last so."""
+        """True if a count that always rose falls now since it is taken up again from its last checkpoint.
+
+        Not where it came no farther than when that was last so.
+        """
         steady = (self.dips + self.resets + 1) * STEADY <= self.rises
         return steady and self.whole and self.high > self.top
 
@@ -245,7 +251,7 @@ class Number:
 
 @dataclass(slots=True)
 class Template:
-    """What the lines of one template have told.
+    """State of what the lines of one template have told.
 
     `count` lines, the first at `begun`, the last at `last`; `rose`: when a clock of theirs last rose,
     `changed`: when a measure did; `healthy`: the template whose lines have numbers where these have NaN or
@@ -276,7 +282,7 @@ class Template:
     stood: Pauses = field(default_factory=list)
 
     def take(self, rows: Sequence[Sequence[float]], at: float) -> None:
-        """Some lines more, by their numbers, written at `at`."""
+        """Take in some lines more, by their numbers, written at `at`."""
         self.count += len(rows)
         self.last = at
         for width, alike in groupby(rows, len):
@@ -298,23 +304,26 @@ class Template:
 
     @property
     def _measure(self) -> Number | None:
-        """Its first number with decimals."""
+        """First of its numbers with decimals."""
         return next((each for each in self.numbers if not each.whole), None)
 
     def _note_trend(self, number: Number) -> None:
-        """Whether a measure has left where it began, by more than it goes up and down, as a loss does."""
+        """Note whether a measure has left where it began, by more than it goes up and down, like a loss."""
         self.band = max(self.band, number.high - number.first)
         self.start = self.start or number.last
         self.trends = self.count > TREND and abs(number.last - self.start) > 3.0 * self.band
 
     @property
     def works(self) -> float:
-        """When a measure last changed, as far as that shows work: what neither a loss stands beside nor goes
-        anywhere may be looked at by a monitor, whatever the run does."""
+        """Time at which a measure last changed, as far as that shows work.
+
+        A measure that has no loss beside it and goes nowhere may be looked at by a monitor, whatever the run
+        does.
+        """
         return self.changed if self.trends or self.names else min(self.changed, self.begun + ONLY_WAITS)
 
     def note_cycle(self, rose: float, said: set[str]) -> None:
-        """What its lines of a look said; `rose`: when a clock last rose before it.
+        """Note what its lines of a look said; `rose`: when a clock last rose before it.
 
         Lines that all were said in the look before are drawn again, and nothing goes on.
         """
@@ -336,23 +345,23 @@ class Template:
 
     @property
     def stirred(self) -> float:
-        """When a number of it last rose that never fell, too seldom to be known for a clock yet; or 0."""
+        """Time of the last rise of a number that never fell, too seldom to be known for a clock yet; or 0."""
         few = (each.rose for each in self.numbers if 0 < each.rises < RISES and each.rising)
         return max(few, default=0.0)
 
     @property
     def expected(self) -> float:
-        """When its last line but one came, were all as far apart."""
+        """Time at which its last line but one came, were all as far apart."""
         return self.last - (self.last - self.begun) / max(self.count - 1, 1)
 
     @property
     def bounded(self) -> bool:
-        """Whether a clock of it counts up to a total: `3/1200`."""
+        """True if a clock of it counts up to a total: `3/1200`."""
         return any(self._total(position) for position in self.bounds if position in self.clocks)
 
     @property
     def full(self) -> Number | None:
-        """The clock of it that has reached its total, where all that have one did."""
+        """Clock of it that has reached its total, where all that have one did."""
         totals = [(self.numbers[each], self._total(each)) for each in self.bounds if self._total(each)]
         if any(each.last < total for each, total in totals):
             return None  # `epoch 1/12, batch 900/900`
@@ -360,7 +369,7 @@ class Template:
 
     @property
     def unfinished(self) -> int:
-        """How often a clock of it rose that is short of its total."""
+        """Number of times that a clock of it rose that is short of its total."""
         totals = [(self.numbers[each], self._total(each)) for each in self.bounds if each in self.clocks]
         return max((each.rises for each, total in totals if each.last < total), default=0)
 
@@ -372,13 +381,16 @@ class Template:
 
     @property
     def measured(self) -> bool:
-        """Whether it tells a number that goes up and down, with decimals."""
+        """True if it tells a number that goes up and down, with decimals."""
         return any(not each.whole and not each.clock() and not each.constant for each in self.numbers)
 
     @property
     def weight(self) -> float:
-        """How much a clock of it says: 3, the training's own by name; 2, with a total or beside measures;
-        1, a bare count; half of one less where it goes as regularly as what only waits; 0, it has none."""
+        """Weight of what a clock of it says.
+
+        3: the training's own by name; 2: with a total or beside measures; 1: a bare count; half of one less
+        where it goes as regularly as what only waits; 0: it has none.
+        """
         clocks = self.clocks
         if not clocks:
             return 0
@@ -394,12 +406,15 @@ class Template:
 
 
 def new(text: str, shape: Shape, at: float) -> Template:
-    """A template that was never seen before."""
+    """Make a template that was never seen before."""
     return Template(shape.layout.words, _named(text, shape), list(shape.layout.bounds), at)
 
 
 def healthy(text: str, known: dict[int, Template]) -> int:
-    """The template among these whose lines have a measure wherever this one has NaN or infinity, or 0."""
+    """Return the key of the template whose lines have a measure where this one has NaN or infinity, or 0.
+
+    They have one wherever this one has none.
+    """
     shown = _NONE.sub(str(_STAND_IN), text[:READ_AT_MOST])
     if shown == text[:READ_AT_MOST]:
         return 0
@@ -413,7 +428,7 @@ def healthy(text: str, known: dict[int, Template]) -> int:
 
 
 def _named(text: str, shape: Shape) -> list[int]:
-    """Positions of the numbers that are the training's own by what stands beside them."""
+    """Return positions of the numbers that are the training's own by what stands beside them."""
     numbers = shape.layout.values(text)
     if measures.find_loss(text):
         return list(range(len(numbers)))

@@ -1,4 +1,4 @@
-"""What stands where a log should be, in words, and what to do about it: a folder, a FIFO, a broken link."""
+"""Obstacles where a log should be, in words, and what to do about them: a folder, a FIFO, a broken link."""
 
 from __future__ import annotations
 
@@ -26,24 +26,27 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """`what` is there, and the `mend`; empty where nothing is known to do."""
+    """Obstacle in a log's place: `what` is there, and the `mend`; empty where nothing is known to do."""
 
     what: str
     mend: str = ""
 
     def __str__(self) -> str:
-        """As a summary says it."""
+        """Return it as a summary says it."""
         return f"{self.what} ({self.mend})" if self.mend else self.what
 
 
 def find(pattern: str, written: Collection[str] = ()) -> Obstacle | None:
-    """Why no log is found by this pattern; None where there just is none (yet). `written`: by watchdogd."""
+    """Return why no log is found by this pattern; None where there just is none (yet).
+
+    `written`: files that watchdogd writes.
+    """
     paths = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
     return next((told for path in paths if (told := _instead(path, written))), None) or _folder(pattern)
 
 
 def _instead(path: str, written: Collection[str]) -> Obstacle | None:
-    """What lies there instead of a log."""
+    """Return what lies there instead of a log."""
     if path in written:
         return Obstacle(f"{path} is what watchdogd itself writes", "set log to what the run writes")
     try:
@@ -59,7 +62,7 @@ def _instead(path: str, written: Collection[str]) -> Obstacle | None:
 
 
 def _folder(pattern: str) -> Obstacle | None:
-    """What is wrong with the folder that the log should lie in: glob takes one it may not read for empty."""
+    """Return what is wrong with the folder of the log: glob takes one it may not read for empty."""
     folder = pathname.wildcard_folder(pattern)
     try:
         os.stat(folder)
@@ -73,7 +76,7 @@ def _folder(pattern: str) -> Obstacle | None:
 
 
 def refused(error: OSError, path: str) -> Obstacle:
-    """`... cannot be read: Permission denied`, and who can change that."""
+    """Say that a path cannot be read and who can change that: `... cannot be read: Permission denied`."""
     where = str(error.filename or path)
     return Obstacle(f"{where} cannot be read: {error.strerror}", _mend(error.errno, where))
 

@@ -1,4 +1,4 @@
-"""What is said of a run by what its log and its Guard have told. Pure."""
+"""Verdicts on a run, by what its log and its Guard have told. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 BAD_LOSSES = 3
 """Reports in a row with a loss that is no number, before it counts as staying so."""
 SKIPPED = 10
-"""Of the last 20 progress reports, with skipped iterations; the first 50 look for the loss scale."""
+"""Reports with skipped iterations, of the last 20 on progress; the first 50 look for the loss scale."""
 SUBJECTS = {"loss": "loss", "pace": "throughput", "skips": "skipped"}
-"""What is judged of the numbers, by what is remembered of them."""
+"""Subjects that are judged of the numbers, by what is remembered of them."""
 
 
 def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
-    """The stall, which comes first, and what else is to be said."""
+    """Report the stall, which comes first, and what else is to be said."""
     log, state = look.log, look.state
     if state.excuse:
         yield from _not_judged(log, state.excuse)
@@ -47,12 +47,12 @@ def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
 
 
 def _numbers(log: RunLog) -> dict[str, bool]:
-    """Of which numbers something is known, by the keys of SUBJECTS."""
+    """Return of which numbers something is known, by the keys of SUBJECTS."""
     return {"loss": bool(log.told.loss), "pace": bool(log.curves.pace), "skips": bool(log.told.skips)}
 
 
 def _not_judged(log: RunLog, excuse: str) -> Iterator[Result]:
-    """OK for all; what was wrong with a job that is over ends without a word of its own.
+    """Report OK for all; what was wrong with a job that is over ends without a word of its own.
 
     The details are what the log said last: evidence for whoever tells how the job ended.
     """
@@ -65,7 +65,7 @@ def _not_judged(log: RunLog, excuse: str) -> Iterator[Result]:
 
 
 def _unread(log: RunLog) -> Iterator[Result]:
-    """What of the log was not read, since looks at it did not end; over with the next one that does."""
+    """Report what was not read of the log, since looks at it did not end; over with the next that does."""
     left = log.files.unread
     if left and left.now:
         line = f"not read, since {left.times} looks did not get through it: {left.what}"
@@ -75,7 +75,7 @@ def _unread(log: RunLog) -> Iterator[Result]:
 
 
 def _loss(log: RunLog) -> Iterator[Result]:
-    """The loss, and any other measure that is no number any more."""
+    """Report the loss, and any other measure that is no number any more."""
     loss, evidence = log.told.loss, wording.evidence(log)
     if found := _lost(log, evidence) or _risen(log, evidence):
         yield found.triggers("on_spike")
@@ -84,8 +84,10 @@ def _loss(log: RunLog) -> Iterator[Result]:
 
 
 def _lost(log: RunLog, evidence: str) -> Result | None:
-    """What stays NaN or infinite: the loss, with which nothing is trained any more, or what has no name and
-    may be another measure."""
+    """Report what stays NaN or infinite.
+
+    That is the loss, with which nothing is trained any more, or what has no name and may be another measure.
+    """
     loss, lost = log.told.loss, log.clocks.lost
     if loss and loss.bad >= BAD_LOSSES:
         before = f", it was {loss.good:g} before" if loss.good is not None else ""
@@ -99,7 +101,7 @@ def _lost(log: RunLog, evidence: str) -> Result | None:
 
 
 def _risen(log: RunLog, evidence: str) -> Result | None:
-    """A loss that left its band upwards and stays out, or has crept up."""
+    """Report a loss that left its band upwards and stays out, or has crept up."""
     level = log.curves.level
     found = rise(level) if level else None
     if not level or not found:
@@ -115,7 +117,7 @@ def _risen(log: RunLog, evidence: str) -> Result | None:
 
 
 def _pace(log: RunLog) -> Iterator[Result]:
-    """Throughput against the run's own best."""
+    """Hold the throughput against the run's own best."""
     pace = log.curves.pace
     if pace is None:
         return
@@ -128,7 +130,7 @@ def _pace(log: RunLog) -> Iterator[Result]:
 
 
 def _skips(log: RunLog) -> Iterator[Result]:
-    """Iterations that count for nothing."""
+    """Report iterations that count for nothing."""
     skips = log.told.skips
     if skips is None:
         return
@@ -141,7 +143,7 @@ def _skips(log: RunLog) -> Iterator[Result]:
 
 
 def _wanted(log: RunLog, wanted: Wanted, now: float) -> Iterator[Result]:
-    """What must not be seen, and what must, where it is configured."""
+    """Report what must not be seen, and what must, where it is configured."""
     bad = log.told.forbidden
     if wanted.must_not_see and bad:
         text = f"the log says what it must not ('{bad.pattern}') since {iso(bad.at)}: {bad.line}"
@@ -153,7 +155,7 @@ def _wanted(log: RunLog, wanted: Wanted, now: float) -> Iterator[Result]:
 
 
 def _missing(log: RunLog, wanted: Wanted, now: float) -> Result:
-    """Judged only where the job's log was read from its start on."""
+    """Judge what must be seen, only where the job's log was read from its start on."""
     age = now - log.job.since if log.job.whole else 0.0
     missing = [
         pattern for pattern, within in wanted.must_see if pattern not in log.told.seen and age > within

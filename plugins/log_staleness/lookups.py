@@ -1,4 +1,4 @@
-"""What is looked up for a cause that a log names: the node at the other end of a connection, a core file."""
+"""Look-ups for a cause that a log names: the node at the other end of a connection, a core file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ _AT_ONCE = 256
 
 
 def looked_up(log: RunLog, job: Job | None) -> RunLog:
-    """With what the present cause of a job asks for: once, which node has an address; at each look, the core
-    file that the job left."""
+    """Look up what the present cause of a job asks for.
+
+    Looked up are, once, which node has an address; at each look, the core file that the job left.
+    """
     seen = log.told.cause
     if seen is None or job is None:
         return log
@@ -39,7 +41,7 @@ def looked_up(log: RunLog, job: Job | None) -> RunLog:
 
 
 def core_file(folder: str, since: float) -> str:
-    """The newest `core`, `core.PID` or `PROGRAM.core` that was written after `since`, or empty."""
+    """Find the newest `core`, `core.PID` or `PROGRAM.core` that was written after `since`, or empty."""
     found = []
     for path in glob.glob(f"{glob.escape(folder)}/core*") + glob.glob(f"{glob.escape(folder)}/*.core"):
         try:
@@ -52,7 +54,7 @@ def core_file(folder: str, since: float) -> str:
 
 
 def _node(peer: str, nodes: str, told: Mapping[str, str]) -> str:
-    """The node's name, ready for `--exclude`, or empty.
+    """Return the node's name, ready for `--exclude`, or empty.
 
     Asked in this order: the log itself (`told`: NCCL names its addresses), the name service for the address,
     the name service for all nodes of the job.
@@ -74,7 +76,7 @@ def _reverse(address: str) -> list[str]:
 
 
 def _forward(names: Sequence[str]) -> dict[str, str]:
-    """Address → node. getent names the first of the lines of each name."""
+    """Map each address to its node; getent names the first of the lines of each name."""
     if not names:
         return {}
     answer = ask(["getent", "hosts", *names[:_AT_ONCE]], deadline=DEADLINE)

@@ -1,4 +1,4 @@
-"""Whether a series that should fall or stay (loss, time of an iteration) has risen and stays risen.
+"""Level of a series that should fall or stay (loss, time of an iteration), and whether it stays risen.
 
 What counts is how far its level stands above its lowest one and for how long, in units of what this run's own
 values scatter: losses of small batches lie anywhere between half and twice. What the level did by chance, and
@@ -39,7 +39,7 @@ _BEND = 0.51
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """The present level is well above the lowest one."""
+    """Rise of the present level well above the lowest one."""
 
     level: float
     best: float
@@ -47,7 +47,7 @@ class Rise:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How values spread where nothing rises.
+    """Spread of values where nothing rises.
 
     `scatter`: how far they usually lie from their level; `marks`: levels of the last two windows, `drift`:
     how far such usually lie from a straight line. What is averaged scatters little, and drifts.
@@ -59,17 +59,17 @@ class Spread:
 
     @property
     def chance(self) -> float:
-        """How far above the lowest of many levels the usual one may lie."""
+        """Height above the lowest of many levels at which the usual one may lie."""
         return max(_SCATTER * self.scatter, _DRIFT * self.drift)
 
 
 @dataclass(slots=True)
 class Level:
-    """What is remembered of a series that has risen where its level is above its lowest by `share` at least.
+    """Memory of a series that has risen where its level is above its lowest by `share` at least.
 
     `window`: the last values; `best`: the lowest level, None until there is one; `age`: values since then;
-    `count`: values in all. `above`: how far and how long the level stands above the threshold by now, in
-    what it may rise by chance times values; `chance`: the most of it that came back.
+    `count`: values in all. `above`: how far and how long the level stands above the threshold by now, in what
+    it may rise by chance times values; `chance`: the most of it that came back.
     """
 
     share: float = _SHARE
@@ -83,22 +83,22 @@ class Level:
 
     @property
     def threshold(self) -> float:
-        """By how much a level must be above the lowest one."""
+        """Amount by which a level must be above the lowest one."""
         return max(self.share * abs(self.best or 0.0), self.spread.chance)
 
     @property
     def scale(self) -> float:
-        """What a rise is measured in: what may be chance, and never less than a share of the level."""
+        """Unit in which a rise is measured: what may be chance, and never less than a share of the level."""
         return max(_SHARE * abs(self.best or 0.0), self.spread.chance)
 
     @property
     def enough(self) -> float:
-        """How much of `above` is no chance any more."""
+        """Amount of `above` that is no chance any more."""
         usual = min(max(self.count / _PART, _LEAST), _MOST)
         return min(max(usual, _AGAIN * self.chance), _PATIENT * usual)
 
     def take(self, value: float) -> None:
-        """One value more."""
+        """Take in one value more."""
         self.window.append(value)
         if len(self.window) > WINDOW:
             del self.window[0]
@@ -129,12 +129,12 @@ class Level:
                 self.best, self.age = level, 0
 
     def renew(self) -> None:
-        """A new job: its own level has to show first, the lowest one is kept for comparison."""
+        """Begin a new job: its own level has to show first, the lowest one is kept for comparison."""
         self.window, self.above = [], 0.0
 
 
 def _widened(known: Spread, window: Sequence[float], *, whole: bool) -> Spread:
-    """With one window more; `whole`: it has no value in common with the last such one."""
+    """Add a window; `whole`: it has no value in common with the last such one."""
     level, marks, drift = _middle(window), known.marks, known.drift
     scatter = _usual(known.scatter, _DEVIATION * _middle([abs(value - level) for value in window]))
     if whole and len(marks) == 2:
@@ -143,18 +143,18 @@ def _widened(known: Spread, window: Sequence[float], *, whole: bool) -> Spread:
 
 
 def _usual(before: float, seen: float) -> float:
-    """The usual size, with one more, which counts for twice the usual at most."""
+    """Return the usual size, with one more, which counts for twice the usual at most."""
     return before + (min(seen, 2 * before) - before) / _WINDOWS if before else seen
 
 
 def _middle(values: Sequence[float]) -> float:
-    """The median; `statistics.median` takes four times as long, for the lines of a log."""
+    """Return the median; `statistics.median` takes four times as long, for the lines of a log."""
     ordered, half = sorted(values), len(values) // 2
     return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def rise(known: Level) -> Rise | None:
-    """The rise, or None.
+    """Return the rise, or None.
 
     A spike that comes back within half a window does not move the median; drops are no rise. Where the values
     lie about zero, or jump by nearly as much as they are, there is no level that they could leave.

@@ -30,11 +30,11 @@ SETTLING = 120.0
 SURE = 3
 """Times that the number before a line rose, and never came again, after which it is a step and no rank."""
 _RESTART = re.compile(r"restart(?:ing)? worker group", re.IGNORECASE)
-"""What torch's elastic agent says when it starts all ranks again within a job."""
+"""Words of torch's elastic agent when it starts all ranks again within a job."""
 
 
 def take_lines(lines: Sequence[LogLine], wishes: Wanted, log: RunLog, at: float) -> None:
-    """What the lines of one file say, in their order; the last of them was written at `at`."""
+    """Take in what the lines of one file say, in their order; the last of them was written at `at`."""
     told, pattern = log.told, wishes.progress
     lines = _unmask(lines, log)
     heeding, last, failing = wanted_lines.heeds(wishes), 0, -1
@@ -66,8 +66,11 @@ def take_lines(lines: Sequence[LogLine], wishes: Wanted, log: RunLog, at: float)
 
 
 def _unmask(lines: Sequence[LogLine], log: RunLog) -> list[LogLine]:
-    """The lines, with the number put back before those whose number is a step and names nobody who wrote it
-    (`srun --label`): ranks come again and again, a step does not."""
+    """Return the lines, with the number put back before those whose number is a step.
+
+    Such a number names nobody who wrote the line (`srun --label`): ranks come again and again, a step does
+    not.
+    """
     labels = log.files.labels
     last, rose, again = labels.last, labels.rose, labels.again
     found = []
@@ -84,7 +87,7 @@ def _unmask(lines: Sequence[LogLine], log: RunLog) -> list[LogLine]:
 
 
 def _take_numbers(text: str, rank: str, pattern: str | None, shape: Shape, log: RunLog, at: float) -> bool:
-    """The number and the loss that a line tells; whether the number is progress."""
+    """Take in the number and the loss that a line tells; return whether the number is progress."""
     report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
     report = report and _of_training(report, log, at)
     if rank:
@@ -100,8 +103,10 @@ def _take_numbers(text: str, rank: str, pattern: str | None, shape: Shape, log: 
 
 
 def _of_training(report: ProgressReport, log: RunLog, at: float) -> ProgressReport | None:
-    """The report, where it is the training's number: other work, and a coarse number beside a finer one, only
-    show that the run gets on (`grew`)."""
+    """Return the report, where it is the training's number.
+
+    Other work, and a coarse number beside a finer one, only show that the run gets on (`grew`).
+    """
     other, step = report.series == progress_forms.WORK, log.told.step
     if not other and not (report.coarse and step and not step.coarse):
         return report
@@ -112,7 +117,7 @@ def _of_training(report: ProgressReport, log: RunLog, at: float) -> ProgressRepo
 
 
 def _note_clocks(said: list[tuple[str, bool]], log: RunLog, at: float, *, counts: bool) -> None:
-    """What rises in the lines, whatever their format; a death that work came after was none."""
+    """Note what rises in the lines, whatever their format; a death that work came after was none."""
     worked = log.clocks.worked
     log.clocks.advance(said, at, rested(log), counts=counts)
     if log.clocks.worked > worked:
@@ -120,8 +125,11 @@ def _note_clocks(said: list[tuple[str, bool]], log: RunLog, at: float, *, counts
 
 
 def rested(log: RunLog) -> float | None:
-    """Until when the run could not go on, or None where its pause tells nothing: nobody looked for a while,
-    or a quiet phase or a save that the Guard asked for lies in it."""
+    """Return until when the run could not go on, or None where its pause tells nothing.
+
+    It tells nothing where nobody looked for a while, or a quiet phase or a save that the Guard asked for lies
+    in it.
+    """
     usual = log.told.phase is None and log.told.asked is None and not log.looks.gap
     return log.job.work.excused if usual else None
 
@@ -143,8 +151,10 @@ def _note_cause(lines: Sequence[LogLine], log: RunLog, at: float) -> None:
 
 
 def goes_on(fresh: bytes, log: RunLog, key: str) -> bool:
-    """Whether a line grew that neither ended nor told a number, by more than dots or a spinner: percents, a
-    bar."""
+    """Return True if a line grew that neither ended nor told a number: percents, a bar.
+
+    It has to grow by more than dots or a spinner.
+    """
     lines = read_lines(fresh)[0] if fresh and b"\n" not in fresh else []
     told = (trainlog.progress(each.text) for each in lines)
     if any(found and found.series != "epoch" for found in told):  # an epoch's line may go on with its work

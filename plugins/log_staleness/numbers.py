@@ -1,4 +1,4 @@
-"""The numbers that a training tells, taken in one by one: progress, loss, pace, skipped iterations, ranks."""
+"""Numbers that a training tells, taken in one by one: progress, loss, pace, skipped iterations, ranks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def note_progress(
 
 
 def _note_resume(report: ProgressReport, curves: Curves) -> None:
-    """Whether the job goes back behind where the one before it was, by the same count."""
+    """Note whether the job goes back behind where the one before it was, by the same count."""
     if curves.before and curves.before[0] == report.series:
         number, curves.before = curves.before[1], None
         if report.number < number:
@@ -49,7 +49,7 @@ def _note_resume(report: ProgressReport, curves: Curves) -> None:
 
 
 def _rewind(curves: Curves, number: float, *, anew: bool) -> None:
-    """A resume begins at an earlier number: its loss is held against the level that was reached there."""
+    """Hold the loss of a resume, which begins at an earlier number, against the level reached there."""
     curves.lowest = [point for point in curves.lowest if point[0] <= number]
     if curves.lowest and curves.level:
         curves.level.best = curves.lowest[-1][1]
@@ -60,7 +60,7 @@ def _rewind(curves: Curves, number: float, *, anew: bool) -> None:
 
 
 def _note_pace(series: str, found: tuple[str, float] | None, curves: Curves) -> None:
-    """Seconds for a token, a sample or an iteration: a ramp-up of the batch size is no slowness."""
+    """Note the seconds for a token, sample or iteration: a ramp-up of the batch size is no slowness."""
     if found is None or (found[0] == "iteration" and curves.lengths and curves.lengths.vary):
         return
     unit, seconds = found
@@ -71,7 +71,10 @@ def _note_pace(series: str, found: tuple[str, float] | None, curves: Curves) -> 
 
 
 def note_length(value: float | None, curves: Curves) -> None:
-    """Where what is worked on becomes longer or shorter by a tenth, an iteration is no measure of pace."""
+    """Note the length of what is worked on.
+
+    Where that becomes longer or shorter by a tenth, an iteration is no measure of pace.
+    """
     if value is None:
         return
     before = curves.lengths or Lengths(value, value)
@@ -82,7 +85,7 @@ def note_length(value: float | None, curves: Curves) -> None:
 
 
 def _note_skips(skipped: Skipped | None, log: RunLog) -> None:
-    """Whether this report's iterations were skipped (their gradients overflowed)."""
+    """Note whether this report's iterations were skipped (their gradients overflowed)."""
     if skipped is None:
         return
     known = log.told.skips or Skips()
@@ -96,14 +99,14 @@ def _note_skips(skipped: Skipped | None, log: RunLog) -> None:
 
 
 def note_loss_of(text: str, spots: Spots, log: RunLog, at: float) -> None:
-    """The loss that a line tells; exactly 0 is a placeholder of runs on synthetic data."""
+    """Note the loss that a line tells; exactly 0 is a placeholder of runs on synthetic data."""
     if value := measures.loss(text, spots):
         usual = math.isfinite(value) and not (log.told.loss and log.told.loss.bad)
         note_loss(value, log, at, "" if usual else measures.loss_name(text, spots), falls=spots.falls)
 
 
 def note_loss(value: float, log: RunLog, at: float, name: str = "", *, falls: bool = True) -> None:
-    """One loss; a number moves the level, anything else is counted.
+    """Note a loss; a number moves the level, anything else is counted.
 
     `name`: what stands before it: another loss that is a number clears none that is not. `falls`: whether it
     is one that training makes fall.
@@ -126,7 +129,7 @@ def note_loss(value: float, log: RunLog, at: float, name: str = "", *, falls: bo
 
 
 def _note_lowest(log: RunLog) -> None:
-    """The lowest level so far, by the training's number: thinned to some dozens of points."""
+    """Note the lowest level so far, by the training's number: thinned to some dozens of points."""
     curves, step = log.curves, log.told.step
     if not curves.level or curves.level.age or curves.level.best is None or not step:
         return
@@ -136,7 +139,7 @@ def _note_lowest(log: RunLog) -> None:
 
 
 def note_rank(rank: str, number: float | None, log: RunLog, at: float) -> None:
-    """One line of a rank."""
+    """Note a line of a rank."""
     told = log.told
     before = told.ranks.get(rank)
     if before is None and len(told.ranks) >= RANKS:

@@ -1,9 +1,9 @@
-"""What a run's log has shown so far of its progress and its pauses, and since when it shows none.
+"""Progress and pauses that a run's log has shown so far, and since when it shows no progress.
 
-Progress is a clock that rises (see `template`). Which clocks count is found by what they are: where any
-says by its name, its total or the measures beside it that work is done, bare counts of something else do
-not hide that it stopped. A pause is known by the line before it: a silence after "saving" may be as long as
-those that followed such a line before. What was never seen before is met with more patience than what was.
+Progress is a clock that rises (see `line_templates`). Which clocks count is found by what they are: where any
+says by its name, its total or the measures beside it that work is done, bare counts of something else do not
+hide that it stopped. A pause is known by the line before it: a silence after "saving" may be as long as those
+that followed such a line before. What was never seen before is met with more patience than what was.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NEWS = 420.0
 FIRST = 600.0
 """The same after one that comes once: something began that was never seen."""
 SLACK = 0.5
-"""How much less a clock says where it goes regularly for a while (see `Template.weight`)."""
+"""Amount by which a clock says less where it goes regularly for a while (see `Template.weight`)."""
 LOST = 5
 """Lines in a row without a number where one was, after which it counts as staying so."""
 OFTEN = 10
@@ -61,7 +61,7 @@ DONE = 7200.0
 
 
 class Reason(StrEnum):
-    """Where a limit comes from."""
+    """Reason for a limit: where it comes from."""
 
     START = "until a job's first progress line"
     KNOWN = "learned from the run's own rhythm"
@@ -81,7 +81,7 @@ NOTHING = Template("", [], [], 0.0)
 
 
 class _Cycling(NamedTuple):
-    """Of a template whose clocks begin anew: when one last rose before this look, and what its lines say."""
+    """Template whose clocks begin anew: when one last rose before this look, and what its lines say."""
 
     rose: float
     said: set[str]
@@ -89,7 +89,7 @@ class _Cycling(NamedTuple):
 
 @dataclass(slots=True)
 class LogState:
-    """All that is remembered of one job's log.
+    """Memory of one job's log.
 
     `wrote`: when the last bytes came, `said`: the template of the last line; `moved`: when a clock that
     counts last rose, `rises`: in how many looks one did; `novel`: when a line came whose template is new;
@@ -118,7 +118,7 @@ class LogState:
         *,
         counts: bool = True,
     ) -> None:
-        """Lines that came in one look, the last of them written at `at`, and whether each may go on.
+        """Take in lines that came in one look, and whether each may go on; the last was written at `at`.
 
         `counts`: whether their numbers do, or only those that `count` is given. `rested`: until when the run
         could not go on (it was suspended), which is no pause of its own; None: nobody watched for a while,
@@ -157,20 +157,20 @@ class LogState:
             self._forget()
 
     def _take(self, rows: dict[int, list[list[float]]], at: float) -> None:
-        """The numbers of lines, by template."""
+        """Take in the numbers of lines, by template."""
         for key, each in rows.items():
             self.templates[key].take(each, at)
         rows.clear()
 
     def _note_lost(self, lost: Template) -> None:
-        """One line more that has none where it had numbers; those of before came in between, or did not."""
+        """Count a line more that has none where it had numbers; anew where one of before came in between."""
         before = self.templates.get(lost.healthy)
         again = before is not None and before.last > lost.last
         lost.lost = 1 if again else lost.lost + 1
 
     @property
     def lost(self) -> Template | None:
-        """The template whose lines have had NaN or infinity for some time where they had numbers."""
+        """Template whose lines have had NaN or infinity for some time where they had numbers."""
         found = (each for each in self.templates.values() if each.lost >= LOST and self._stays_lost(each))
         return max(found, key=lambda each: each.lost, default=None)
 
@@ -179,8 +179,10 @@ class LogState:
         return before is None or before.last <= lost.last
 
     def count(self, key: int, number: float, at: float, rested: float | None = 0.0) -> None:
-        """A number that is known to be the training's: BEAT, the step of its Guard; OWN, what the user's own
-        pattern found."""
+        """Take in a number that is known to be the training's.
+
+        `key`: BEAT, the step of its Guard; OWN, what the user's own pattern found.
+        """
         if key == BEAT and at > self.wrote:
             self._note_silence(at, rested)
             self.wrote, self.said = at, BEAT
@@ -190,21 +192,23 @@ class LogState:
         self.weight, self.until = 2.0, 0.0
 
     def renew(self, at: float = 0.0) -> None:
-        """Another job, or the same one again from `at` on: its numbers begin anew, and what is known of the
-        run's pauses stays."""
+        """Begin another job, or the same one again from `at` on.
+
+        Its numbers begin anew, and what is known of the run's pauses stays.
+        """
         for each in self.templates.values():
             each.numbers, each.rose, each.changed, each.lost = [], 0.0, 0.0, 0
         self.wrote = self.moved = self.until = 0.0
         self.novel = at
 
     def forget_pauses(self) -> None:
-        """What is known of the run's pauses was learned in another way than this job tells its progress."""
+        """Forget the run's pauses, learned in another way than this job tells its progress."""
         for each in self.templates.values():
             each.after, each.stood = [], []
         self.pauses, self.rises, self.since = [], 0, 0.0
 
     def set_back(self, now: float) -> None:
-        """The clock was set back: nothing has happened in its future."""
+        """Follow a clock that was set back: nothing has happened in its future."""
         self.wrote, self.moved, self.novel = (min(each, now) for each in (self.wrote, self.moved, self.novel))
 
     def _note_silence(self, at: float, rested: float | None) -> None:
@@ -222,7 +226,7 @@ class LogState:
         self.moved = moved
 
     def _note_pause(self, at: float, moved: float, gap: float) -> None:
-        """A long one is allowed again where what began it is said again: "saving", "evaluating"."""
+        """Note a pause; a long one is allowed again where what began it is said again, such as "saving"."""
         began = self._announced(moved) if gap >= LONG else None
         if began:
             began.stood = longest(began.stood, at, gap)
@@ -230,27 +234,30 @@ class LogState:
             self.pauses = longest(self.pauses, at, gap)
 
     def _announced(self, moved: float) -> Template | None:
-        """The line of the rarest kind since the last rise, where it is rare."""
+        """Return the line of the rarest kind since the last rise, where it is rare."""
         since = (each for each in self.templates.values() if self.moved <= each.last < moved)
         rarest = min(since, key=lambda each: each.count, default=None)
         return rarest if rarest and rarest.count * SELDOM <= max(self.rises, SELDOM) else None
 
     @property
     def _began_anew(self) -> bool:
-        """Whether something was said since the last rise that was never said before, and is not repeated."""
+        """True if something was said since the last rise that was never said before, and is not repeated."""
         return any(each.count <= RARE and each.begun >= self.moved for each in self.templates.values())
 
     @property
     def _allowed(self) -> Pauses:
-        """The pauses of before that may come now: those that nothing announced, and those that began with
-        what was said since the last rise, or all where that is new."""
+        """Pauses of before that may come now.
+
+        Those are the ones that nothing announced, and those that began with what was said since the last
+        rise, or all where that is new.
+        """
         new = self._began_anew
         since = [each for each in self.templates.values() if new or each.last >= self.moved]
         return [*self.pauses, *(pause for each in since for pause in each.stood)]
 
     @property
     def announced(self) -> str:
-        """The rare line since the last rise that began long pauses before, or is of a new kind; or empty."""
+        """Rare line since the last rise that began long pauses before, or is of a new kind; or empty."""
         if not self.moved:
             return ""
         rare = [each for each in self.templates.values() if each.last >= self.moved and not each.weight]
@@ -258,8 +265,11 @@ class LogState:
         return max(known, key=lambda each: each.last, default=NOTHING).text
 
     def _moved(self) -> float:
-        """When a clock that counts last rose. What says more than all that counted before begins the run's
-        progress anew: what was counted until then was of something else."""
+        """Return when a clock that counts last rose.
+
+        What says more than all that counted before begins the run's progress anew: what was counted until
+        then was of something else.
+        """
         own, late = self._clocks()
         self.until = 0.0
         most = min(max((weight for weight, _ in own), default=0.0), 2.0)
@@ -279,7 +289,7 @@ class LogState:
         return max([rose, *(each.rose for _, each in waits)])
 
     def _clocks(self) -> tuple[list[tuple[float, Template]], list[tuple[float, Template]]]:
-        """What the clocks weigh: the run's own, and those that began only where these had stopped.
+        """Return the clocks with their weights: the run's own, and those that began once these had stopped.
 
         What begins to count then may be what waits for them, or looks on. It is the run's next stage where it
         is the training's by name or has a total, or has gone on for longer than what it followed.
@@ -299,23 +309,26 @@ class LogState:
 
     @property
     def progressed(self) -> float:
-        """When it last got on: what only waits may count, too, and hides a hang for so long at most."""
+        """Time at which it last got on.
+
+        What only waits may count, too, and hides a hang for so long at most.
+        """
         return min(self.moved, self.until) if self.until else self.moved
 
     @property
     def worked(self) -> float:
-        """When a clock of its own last rose that is more than a bare count."""
+        """Time at which a clock of its own last rose that is more than a bare count."""
         return max((each.rose for weight, each in self._clocks()[0] if weight >= 2), default=0.0)
 
     @property
     def stirred(self) -> float:
-        """When a number last rose that may become a clock, where none is yet."""
+        """Time at which a number last rose that may become a clock, where none is yet."""
         rose = (each.stirred for each in self.templates.values())
         return min(max(rose, default=0.0), self.begun + MOST) if self.templates else 0.0
 
     @property
     def begun(self) -> float:
-        """When the first line came."""
+        """Time at which the first line came."""
         return min(each.begun for each in self.templates.values())
 
     def _forget(self) -> None:
@@ -337,9 +350,12 @@ class LogState:
 
     @property
     def full(self) -> float:
-        """Seconds of patience where the clock that rose last has reached its total, so that the training may
-        be over, or 0. What began anew after its total is likely to do so again, and what is full while a
-        clock that rose more often is short of its total (an evaluation within the training) ends nothing."""
+        """Seconds of patience where the training may be over, or 0.
+
+        It may be where the clock that rose last has reached its total. What began anew after its total is
+        likely to do so again, and what is full while a clock that rose more often is short of its total (an
+        evaluation within the training) ends nothing.
+        """
         full = [each.full for each in self.templates.values() if each.rose >= self.moved > 0]
         reached = [number for number in full if number]
         reached = [number for number in reached if number.resets < AGAIN]
@@ -349,7 +365,7 @@ class LogState:
         return min(max(max(number.rose - number.began for number in reached), UNKNOWN), DONE)
 
     def floor(self, now: float) -> float:
-        """Least patience: less where the run has progressed for long, or its pauses are known."""
+        """Return the least patience: less where the run has progressed for long, or its pauses are known."""
         lived = now - self.since if self.since else 0.0
         if lived > 4 * GROWN_UP or any(gap > LONG for _, gap in self._paused):
             return KNOWN
@@ -360,7 +376,7 @@ class LogState:
         return [*self.pauses, *(pause for each in self.templates.values() for pause in each.stood)]
 
     def silence(self, now: float) -> Limit:
-        """How long nothing may be written, after what was written last."""
+        """Return how long nothing may be written, after what was written last."""
         if full := self.full:
             return Limit(full, Reason.DONE)
         before = self.templates.get(self.said)
@@ -373,24 +389,24 @@ class LogState:
         return Limit(seconds, Reason.KNOWN if often else Reason.NEW)
 
     def due(self, now: float) -> float:
-        """Seconds from one rise to when the next one is late, which is no hang yet."""
+        """Return the seconds from one rise to when the next one is late, which is no hang yet."""
         if self.rises < 2:
             return UNKNOWN
         return max((1.5 if self.rises > OFTEN else MULTIPLE) * self.known(now), SOON)
 
     def known(self, now: float) -> float:
-        """The longest pause of before that may come now, in seconds; 0: there was none."""
+        """Return the longest pause of before that may come now, in seconds; 0: there was none."""
         return longest_of(self._allowed, now)
 
     def usual(self, now: float) -> float:
-        """The longest pause of before that nothing announced."""
+        """Return the longest pause of before that nothing announced."""
         return longest_of(self.pauses, now)
 
     def _silences(self) -> Pauses:
         return [pause for each in self.templates.values() for pause in each.after]
 
     def standstill(self, now: float) -> tuple[float, Limit] | None:
-        """Since when no clock rose though lines come, and how long that may be; None: it is not judged."""
+        """Return since when no clock rose though lines come, and how long that may be; None: not judged."""
         if self.wrote <= self.novel:
             return None
         if full := self.full:

@@ -1,4 +1,4 @@
-"""A finished log, read by its own times: when would it have been reported as stalled?"""
+"""Replay of a finished log by its own times: when it would have been reported as stalled."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ _WITHIN = 120
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A time at which it would have been reported: seconds since 1970, how long it had stood, the limit in
-    seconds and where it comes from; `silent`: nothing was written, else lines came that told nothing new.
-    `until`: when it went on, None: it never did."""
+    """Stall that would have been reported.
+
+    Kept are the time at which it would have been, in seconds since 1970, how long it had stood, the limit in
+    seconds and where it comes from. `silent`: nothing was written, else lines came that told nothing new.
+    `until`: when it went on, None: it never did.
+    """
 
     at: float
     stood: float
@@ -37,8 +40,10 @@ class Stall:
 
 
 def time_of(line: str, before: float | None) -> float | None:
-    """When a line was written by its own words, in seconds since 1970 (local times are taken as they stand);
-    a time without a date is on the day of the line before, or the next; None where it tells none."""
+    """Return when a line was written by its own words, in seconds since 1970; None where it tells no time.
+
+    Local times are taken as they stand; a time without a date is on the day of the line before, or the next.
+    """
     text = line[:_WITHIN]
     if dated := _DATED.search(text):
         if dated[13]:
@@ -57,9 +62,11 @@ def time_of(line: str, before: float | None) -> float | None:
 
 
 def replay(lines: Sequence[str], confirm: int = 2, ended: float = 0.0) -> tuple[LogState, list[Stall]]:
-    """What is known of a log in the end, and the stalls that would have been reported, with looks EVERY
-    seconds and `confirm` bad ones in a row. Lines without a date are of the days until `ended`, when the log
-    was last written to. ValueError where no line tells a time."""
+    """Return what is known of a log in the end, and the stalls that would have been reported.
+
+    Looks come EVERY seconds, and `confirm` bad ones in a row are a stall. Lines without a date are of the
+    days until `ended`, when the log was last written to. ValueError where no line tells a time.
+    """
     state, stalls, waiting = LogState(), list[Stall](), list[str]()
     at: float | None = None
     first = _first_day(lines, ended)
@@ -80,7 +87,7 @@ def replay(lines: Sequence[str], confirm: int = 2, ended: float = 0.0) -> tuple[
 
 
 def _first_day(lines: Iterable[str], ended: float) -> float | None:
-    """The day on which lines without a date begin; None: there are some with a date, or none with a time."""
+    """Return the day on which lines without a date begin; None: some have a date, or none has a time."""
     at: float | None = None
     for line in lines:
         at = time_of(line, at)
@@ -95,7 +102,7 @@ def _take(state: LogState, waiting: list[str], at: float) -> None:
 
 
 def _between(state: LogState, begin: float, end: float, confirm: int) -> Iterator[Stall]:
-    """The stall of the pause from `begin` to `end`, if it would have been one."""
+    """Return the stall of the pause from `begin` to `end`, if it would have been one."""
     late = (confirm - 1) * EVERY
     silence = state.silence(end)
     if end - begin >= silence.seconds + late:

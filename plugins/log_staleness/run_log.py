@@ -1,4 +1,4 @@
-"""What log_staleness remembers of a run: what its log and its Guard have told so far.
+"""Memory of log_staleness of a run: what its log and its Guard have told so far.
 
 Parts that are not frozen are changed by `advance`, in a copy of its own. What each line brings is a named
 tuple: it is made in a third of the time.
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LookTimes:
-    """When it was looked at `last`; `usual`: seconds between two looks; `gap`: nobody looked for much longer
-    than that, and what came meanwhile does not show its rhythm."""
+    """Times of looks: the `last` one, and the `usual` seconds between two.
+
+    `gap`: nobody looked for much longer than that, and what came meanwhile does not show its rhythm.
+    """
 
     last: float | None = None
     usual: float | None = None
@@ -34,7 +36,7 @@ class LookTimes:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What was left out since looks at it did not end: how many looks, which bytes, whether in this one."""
+    """Bytes left out since looks at the log did not end: how many looks, which bytes, whether in this one."""
 
     times: int
     what: str = ""
@@ -43,8 +45,10 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Of the numbers before lines, which name ranks or are steps: the last one, how often the next one was
-    greater, and how often it was not."""
+    """Numbers before lines, which name ranks or are steps.
+
+    Kept are the last one, how often the next one was greater, and how often it was not.
+    """
 
     last: int = -1
     rose: int = 0
@@ -53,12 +57,12 @@ class Labels:
 
 @dataclass(slots=True)
 class Files:
-    """The log's files: how far each was read (`places`, by the file's key) and how its open line last looked
-    (`drawn`).
+    """Files of the log: how far each was read (`places`, by the file's key).
 
-    `versions`: what those that are written anew said, by their paths; `skew`: seconds by which the file
-    server's clock is ahead; `missing`: since when there is no file, and `obstacle`, what is there instead;
-    `tail`: the last lines, to be shown; `addresses`: hosts by network address, as NCCL tells them.
+    `drawn`: how the open line of each last looked; `versions`: what those that are written anew said, by
+    their paths; `skew`: seconds by which the file server's clock is ahead; `missing`: since when there is no
+    file, and `obstacle`, what is there instead; `tail`: the last lines, to be shown; `addresses`: hosts by
+    network address, as NCCL tells them.
     """
 
     places: dict[str, ReadPosition] = field(default_factory=dict)
@@ -75,7 +79,7 @@ class Files:
 
 @dataclass(slots=True)
 class JobSeen:
-    """The job that all of `told` is of: its name with its start, its id, and since when it works.
+    """Job that all of `told` is of: its name with its start, its id, and since when it works.
 
     `whole`: its log was read from its beginning on; `resumed`: there was a job before it; `work`: since when
     there could be progress; `hung`: the id of the job whose hang was reported, and `ended`, that it ended so.
@@ -91,21 +95,21 @@ class JobSeen:
     ended: str | None = None
 
     def since_of(self, job: Job | None, now: float) -> float:
-        """Since when a job works; None: this one."""
+        """Return since when a job works; None: this one."""
         if job is None or name_of(job) == self.name:
             return self.since
         return now if job.started_at is None else job.started_at
 
 
 def name_of(job: Job) -> str:
-    """What tells a job from every other, those of a requeued id included."""
+    """Return what tells a job from every other, those of a requeued id included."""
     return f"{job.raw_id}@{job.started_at or 0:.0f}"
 
 
 class LastStep(NamedTuple):
-    """The last progress: its series, number and total, when it came, and the seconds of an iteration.
+    """Last progress: its series, number and total, when it came, and the seconds of an iteration.
 
-    `coarse` and `seldom`: see Report.
+    `coarse` and `seldom`: see ProgressReport.
     """
 
     series: str
@@ -119,7 +123,7 @@ class LastStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuietPhase:
-    """A phase that may be silent for `allowed` seconds: what names it, and when it began."""
+    """Phase that may be silent for `allowed` seconds: what names it, and when it began."""
 
     name: str
     allowed: float
@@ -128,9 +132,9 @@ class QuietPhase:
 
 @dataclass(frozen=True, slots=True)
 class CauseSeen:
-    """What a line told of why the training ends, and when; `survived`: who wrote it went on to write.
+    """Cause for which the training ends, as a line told it, and when.
 
-    `core`: the core file that it left.
+    `survived`: who wrote it went on to write. `core`: the core file that it left.
     """
 
     cause: Cause
@@ -140,13 +144,16 @@ class CauseSeen:
 
     @property
     def crashed(self) -> bool:
-        """Whether it is a line that no training survives, and the last that was heard of who wrote it."""
+        """True if it is a line that no training survives, and the last that was heard of who wrote it."""
         return self.cause.death and not self.survived
 
 
 class Loss(NamedTuple):
-    """The last loss that was a number; `bad`: how many that are none came since, in a row, the first of them
-    `since` that time, the last reading as `word`, under this `name`. `beats`: heartbeats told it."""
+    """Last loss that was a number, and those since that are none.
+
+    `bad`: how many that are none came since, in a row, the first of them `since` that time, the last reading
+    as `word`, under this `name`. `beats`: heartbeats told it.
+    """
 
     good: float | None = None
     bad: int = 0
@@ -158,7 +165,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Skips:
-    """Which of the `last` reports skipped iterations (1), how many reports told it, and the running total."""
+    """Record of which of the `last` reports skipped iterations (1), how many told it, and running total."""
 
     last: tuple[int, ...] = ()
     seen: int = 0
@@ -167,7 +174,7 @@ class Skips:
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    """A line that must not come: the pattern that it matches, the line, and when it came."""
+    """Line that must not come: the pattern that it matches, the line, and when it came."""
 
     pattern: str
     line: str
@@ -175,8 +182,10 @@ class Forbidden:
 
 
 class Rank(NamedTuple):
-    """The last line of a rank: the last number that it told, the count of all lines at this line and at the
-    one before, and when it came."""
+    """Last line of a rank, and when it came.
+
+    Kept are the last number that it told, and the count of all lines at this line and at the one before.
+    """
 
     number: float | None
     line: int
@@ -186,7 +195,7 @@ class Rank(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The node that has the address that a cause names, empty where none was found."""
+    """Node that has the address that a cause names, empty where none was found."""
 
     address: str
     node: str
@@ -194,8 +203,10 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class BeatSeen:
-    """The last heartbeat: when it was `written` by its file server's clock and came by ours, from where, and
-    how many brought a loss."""
+    """Last heartbeat: when it was `written` by its file server's clock, and when it came by ours.
+
+    Kept are also from where it came, and how many brought a loss.
+    """
 
     written: float
     at: float
@@ -205,7 +216,7 @@ class BeatSeen:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Why the Guard asks the loop to save, and since when."""
+    """Reason why the Guard asks the loop to save, and since when."""
 
     why: str
     at: float
@@ -213,7 +224,7 @@ class Asked:
 
 @dataclass(slots=True)
 class JobTold:
-    """What one job has told.
+    """State of what one job has told.
 
     `counter`: how its numbers grow; `grew`: when other work last told how far it is, or a line that does not
     end last grew without a number, and not by dots alone; `seen`: patterns of `must_see` that came; `ranks`:
@@ -250,7 +261,7 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The least and the greatest length of what is worked on; `vary`: they differ by more than a tenth."""
+    """Least and greatest length of what is worked on; `vary`: they differ by more than a tenth."""
 
     least: float
     most: float
@@ -259,8 +270,11 @@ class Lengths:
 
 @dataclass(slots=True)
 class Curves:
-    """How loss and pace went, over all jobs of the run: the loss's level, the lowest so far by the training's
-    number (`lowest`), the pace, the lengths that it depends on, and series and number of the job before."""
+    """Course of loss and pace, over all jobs of the run.
+
+    Kept are the loss's level, the lowest so far by the training's number (`lowest`), the pace, the lengths
+    that it depends on, and series and number of the job before.
+    """
 
     level: Level | None = None
     lowest: list[tuple[float, float]] = field(default_factory=list)
@@ -271,7 +285,7 @@ class Curves:
 
 @dataclass(slots=True)
 class RunLog:
-    """All that is remembered.
+    """Memory of a run over rounds.
 
     `clocks`: what rises in the lines, whatever their format; `known`: a line of progress was ever known;
     `beats`: a heartbeat ever came, `beaten`: the rhythm was learned of heartbeats, `beat_before`: which
@@ -296,5 +310,5 @@ class RunLog:
 
     @property
     def crashed(self) -> bool:
-        """Whether the last that was heard is a line that no training survives."""
+        """True if the last that was heard is a line that no training survives."""
         return self.told.cause is not None and self.told.cause.crashed

@@ -1,4 +1,4 @@
-"""What is new of a run, in the files of its log and of its Guard: what `advance` takes in is read here."""
+"""Reader of what is new of a run, in the files of its log and of its Guard: what `advance` takes in."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SLACK = 300.0
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One file as it is now: how far it is read, and its new `lines`, None where none were read.
+    """File as it is now: how far it is read, and its new `lines`, None where none were read.
 
     `fresh`: new bytes of a file of text that was known before, without those that were seen already.
     `version`: what it says now, of a file that is written anew and not gone on with.
@@ -44,7 +44,7 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All that one look saw.
+    """Findings of one look.
 
     `files`: the newest first; `beat`: the Guard's last heartbeat; `obstacle`: what is there instead of a log;
     `skew`: seconds by which the file server's clock is ahead, None: not seen; `failed`: how many looks before
@@ -61,8 +61,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where to look: the log's pattern (empty: there is none), whose run, and which files are `written` by
-    watchdogd and never the run's log."""
+    """Place to look: the log's pattern (empty: there is none), and whose run.
+
+    `written`: files that watchdogd writes, which are never the run's log.
+    """
 
     log: str
     run: Run | None = None
@@ -71,7 +73,7 @@ class Where:
 
 
 def look(where: Where, job: Job | None, log: RunLog, now: float, failed: int = 0) -> Seen:
-    """What is new of a run since `log`. OSError where a log, or the folder that it lies in, cannot be read.
+    """Read what is new of a run since `log`; OSError where its log, or its folder, cannot be read.
 
     Where `failed` looks before did not end, what is new is left out: its bytes count as growth, and nobody
     reads them again.
@@ -93,7 +95,7 @@ def _grown(file: LogFile, log: RunLog, now: float, skew: float) -> float:
 
 
 def _leave_out(files: list[LogFile], log: RunLog, now: float) -> tuple[tuple[News, ...], str]:
-    """The files, read to their ends without a look at what is new, and which bytes that was."""
+    """Return the files, read to their ends without a look at what is new, and which bytes that was."""
     kept, parts = [], []
     for file in files:
         begin, end = log_files.unread(file, log.files.places.get(file.key), first=log.looks.last is None)
@@ -129,7 +131,7 @@ def _read(files: list[LogFile], job: Job | None, log: RunLog, now: float, skew: 
 
 
 def _unsaid(news: News, before: Version | None) -> News:
-    """News of a file that was written anew, without what its last version said."""
+    """Return news of a file that was written anew, without what its last version said."""
     lines = news.lines or ()
     return replace(
         news, lines=tuple(file_versions.unsaid(lines, before)), version=file_versions.of(lines), fresh=b""
@@ -137,7 +139,7 @@ def _unsaid(news: News, before: Version | None) -> News:
 
 
 def _lines(file: LogFile, place: ReadPosition | None, begin: int, end: int, grown: float) -> News | None:
-    """What is new in a file; None where it is gone since it was found: a rotation."""
+    """Read what is new in a file; None where it is gone since it was found: a rotation."""
     try:
         data = log_files.read(file.path, begin, end)
     except FileNotFoundError:
@@ -152,7 +154,7 @@ def _lines(file: LogFile, place: ReadPosition | None, begin: int, end: int, grow
 
 
 def _without_others(files: list[LogFile], where: Where) -> list[LogFile]:
-    """`files` without those of running jobs that are not the run's: what they write is no sign of its life.
+    """Return `files` without those of running jobs that are not the run's: they are no sign of its life.
 
     Names are believed only where a file bears the id of a job of the run: the logs are named so here.
     """
@@ -175,7 +177,10 @@ def _bears(file: LogFile, jobs: Iterable[tuple[str, str]]) -> bool:
 
 
 def _newest_beat(run: Run | None, job: Job | None) -> GuardHeartbeat | None:
-    """None where none beats. Only what the job's owner wrote counts, and no beat of an earlier job."""
+    """Return the newest heartbeat; None where none beats.
+
+    Only what the job's owner wrote counts, and no beat of an earlier job.
+    """
     if run is None or job is None:
         return None
     found = []
@@ -190,7 +195,11 @@ def _newest_beat(run: Run | None, job: Job | None) -> GuardHeartbeat | None:
 
 
 def _beats_for(one: GuardHeartbeat, job: Job) -> bool:
-    """By the batch system's id, a het job's leader's too; a plain process has none, and goes by the time."""
+    """Return True if a heartbeat is the job's.
+
+    Jobs are known by the batch system's id, a het job's leader's too; a plain process has none, and goes by
+    the time.
+    """
     if one.job and "@" not in job.raw_id:
         return one.job in (job.raw_id, job.id, job.handle)
     return one.written >= (job.started_at or 0.0) - SLACK

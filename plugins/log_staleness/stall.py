@@ -1,4 +1,4 @@
-"""Whether a run is silent, or writes and gets nowhere, and which limit says so. Pure."""
+"""Verdict on a run that is silent, or writes and gets nowhere, and which limit says so. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _RHYTHM = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`stale_after` and `grace` in seconds, `progress` the user's pattern; None: it is not configured."""
+    """Limits of the user, None where not configured.
+
+    `stale_after` and `grace` are in seconds, `progress` is a pattern.
+    """
 
     stale_after: float | Literal["auto"]
     grace: float | None
@@ -47,8 +50,8 @@ class Limits:
 class Allowance:
     """Seconds that may pass without progress, and in words where the number comes from.
 
-    `passing`: a phase or a crash has it so for now, whatever is usual. `pause`: the run may stand
-    still, on purpose. `over`: its last step was reached, so that nothing hangs.
+    `passing`: a phase or a crash has it so for now, whatever is usual. `pause`: the run may stand still, on
+    purpose. `over`: its last step was reached, so that nothing hangs.
     """
 
     seconds: float
@@ -59,22 +62,22 @@ class Allowance:
 
     @classmethod
     def learned(cls, limit: Limit) -> Allowance:
-        """What the run's own past allows."""
+        """Return what the run's own past allows."""
         return cls(limit.seconds, limit.reason, over=limit.reason is Reason.DONE)
 
     def metrics(self, age: float) -> dict[str, Metric]:
-        """The silence as numbers: how old, and what was allowed where that was not the usual."""
+        """Return the silence as numbers: how old, and what was allowed where that was not the usual."""
         found = {"age": Metric(round(age), "s", crit=self.seconds)}
         return {**found, "allowed": Metric(self.seconds, "s")} if self.passing else found
 
     def __str__(self) -> str:
-        """As messages say it."""
+        """Return it as messages say it."""
         return f"limit {format_duration(self.seconds)}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is judged: the log's pattern (empty: none), whose job it is, and what is known of it `now`."""
+    """Look to be judged: the log's pattern (empty: none), whose job it is, and what is known of it `now`."""
 
     pattern: str
     state: Working
@@ -83,30 +86,33 @@ class Look:
 
     @property
     def begin(self) -> float:
-        """Since when there could be progress: as the job says it, or since the log is missing."""
+        """Time since when there could be progress: as the job says it, or since the log is missing."""
         work = self.log.job.work
         known = work.at if self.state.job or self.state.blind else work.excused
         return max(known, self.log.files.missing or 0.0)
 
     @property
     def clocks(self) -> LogState:
-        """What the log's own numbers and pauses showed."""
+        """State of what the log's own numbers and pauses showed."""
         return self.log.clocks
 
     @property
     def stepped(self) -> float:
-        """When the number that is known to be the training's last grew; 0: it never did."""
+        """Time at which the number that is known to be the training's last grew; 0: it never did."""
         return self.log.told.step.at if self.log.told.step else 0.0
 
     @property
     def grew(self) -> float:
-        """When a line that never ends last grew (percents, a bar): work, unless nobody survives its cause."""
+        """Time at which a line that never ends last grew (percents, a bar).
+
+        That is work, unless nobody survives its cause.
+        """
         cause = self.log.told.cause
         return 0.0 if cause and cause.cause.death else self.log.told.grew
 
     @property
     def newest(self) -> Heard | None:
-        """What told last, a file or the Guard's heartbeat; None where nothing ever did.
+        """Last that told something, a file or the Guard's heartbeat; None where nothing ever did.
 
         A file that was written to nearly as late is named before the heartbeat: it can be read.
         """
@@ -121,29 +127,29 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """That a run told something `at` a time: in the file `of` this path, or by a heartbeat of a process."""
+    """Sign that a run told something `at` a time: in the file `of` this path, or by a process's heartbeat."""
 
     of: str
     at: float
     beats: bool = False
 
     def __str__(self) -> str:
-        """As messages say when it came."""
+        """Return when it came, as messages say it."""
         return f"heartbeat of {self.of}" if self.beats else f"{self.of} written to"
 
     @property
     def missing(self) -> str:
-        """That it came no more."""
+        """Words that say that it came no more."""
         return f"no {self}" if self.beats else f"nothing was written to {self.of}"
 
     @property
     def coming(self) -> str:
-        """That it comes."""
+        """Words that say that it comes."""
         return f"the {self} comes" if self.beats else f"{self.of} grows"
 
 
 def judge(look: Look, limits: Limits) -> Result:
-    """Stale: nothing is told. Stuck: bytes, but nothing in them grows."""
+    """Judge whether it is stale (nothing is told) or stuck (bytes, but nothing in them grows)."""
     allowed = _allowance(limits, look)
     newest = look.newest
     if newest is None:
@@ -155,7 +161,7 @@ def judge(look: Look, limits: Limits) -> Result:
 
 
 def _standstill(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -> Result | None:
-    """Lines come, but none of their numbers has grown for too long; None where that is not so."""
+    """Report that lines come, but none of their numbers has grown for too long; None where that is not so."""
     step, clocks, crashed = look.log.told.step, look.clocks, look.log.crashed
     moved = max(clocks.worked if crashed else clocks.progressed, look.stepped)
     if not moved or (not clocks.moved and not (step and limits.stale_after != "auto" and not step.seldom)):
@@ -178,7 +184,7 @@ def _standstill(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -
 
 
 def _seldom(clocks: LogState, limit: Allowance, now: float) -> Allowance:
-    """What applies to epochs alone: however short `stale_after` is, they take their time."""
+    """Return what applies to epochs alone: however short `stale_after` is, they take their time."""
     stand = clocks.standstill(now)
     if clocks.rises < 2 or clocks.bare or stand is None:
         return Allowance(max(limit.seconds, MOST), Reason.NEW)
@@ -192,7 +198,7 @@ def _nothing(look: Look) -> str:
 
 
 def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -> Result | None:
-    """Bytes come, and no number yet: has the start had its time?"""
+    """Judge whether the start has had its time, where bytes come and no number yet."""
     if not look.clocks.templates:
         return None  # a line that has not ended yet tells nothing of itself
     begin = look.begin and max(look.begin, look.clocks.novel, look.clocks.stirred, look.grew)
@@ -211,7 +217,7 @@ def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, newest: Hea
 
 
 def _allowance(limits: Limits, look: Look) -> Allowance:
-    """The limit that applies now to a time in which nothing is written."""
+    """Return the limit that applies now to a time in which nothing is written."""
     usual, told = _usual(limits, look), look.log.told
     if told.cause and told.cause.crashed:
         crashed = max(AFTER_CRASH, _RHYTHM * look.clocks.usual(look.now))
@@ -226,7 +232,7 @@ def _allowance(limits: Limits, look: Look) -> Allowance:
 
 
 def _usual(limits: Limits, look: Look) -> Allowance:
-    """The limit where nothing special is known."""
+    """Return the limit where nothing special is known."""
     starts = not look.clocks.moved and look.log.told.step is None
     start = limits.grace if starts else None
     if limits.stale_after != "auto":
@@ -238,10 +244,10 @@ def _usual(limits: Limits, look: Look) -> Allowance:
 
 
 def _waiting(look: Look, since: float, allowed: Allowance, what: str, *, number: bool = True) -> Result:
-    """The alarm once the limit has passed and no sign of work holds it back, OK before; UNKNOWN where nobody
-    knows whether a job runs.
+    """Return the alarm once the limit has passed and no sign of work holds it back, OK before.
 
-    `number`: whether the last number is to be named beside `what`.
+    UNKNOWN where nobody knows whether a job runs. `number`: whether the last number is to be named beside
+    `what`.
     """
     age = look.now - since
     metrics = allowed.metrics(age) | wording.numbers(look.log)
@@ -284,7 +290,7 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str, *, number:
 
 
 def _known(look: Look, *, number: bool) -> Iterator[str]:
-    """What else is known: the last number, the cause, who stopped first, the job."""
+    """Return what else is known: the last number, the cause, who stopped first, the job."""
     step, job = look.log.told.step, look.state.job
     if step and number:
         yield f"last {wording.number(step)}"
@@ -297,7 +303,7 @@ def _known(look: Look, *, number: bool) -> Iterator[str]:
 
 
 def _unmatched(look: Look, pattern: str) -> Result:
-    """Lines come, but none ever fitted the user's pattern."""
+    """Report that lines come, but none ever fitted the user's pattern."""
     return warning(
         f"no line of {look.pattern} matches progress = '{pattern}' in "
         f"{format_duration(look.now - look.begin)}: mend the pattern, or the run makes no progress",
@@ -314,7 +320,7 @@ def _fine(look: Look, newest: Heard, allowed: Allowance) -> Result:
 
 
 def _progress(look: Look, allowed: Allowance, *, stalled: bool = False) -> Progress:
-    """Whether it gets on, and by when it should have; no times where it never told how far it is."""
+    """Return how it gets on, and by when it should have; no times where it never told how far it is."""
     clocks = look.clocks
     counted = clocks.progressed if clocks.weight >= 1 else 0.0  # what only looks like a count is no step
     at = max(counted, look.stepped)

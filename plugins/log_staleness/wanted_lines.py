@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is configured of the lines themselves."""
+    """Wishes of the user for the lines themselves."""
 
     progress: str | None = None
     quiet: tuple[tuple[str, float], ...] = ()
@@ -26,7 +26,7 @@ class Wanted:
 
 
 def pairs(key: str, tables: Sequence[Mapping[str, Any]], time: str) -> tuple[tuple[str, float], ...]:
-    """Pattern and seconds of each table. ValueError where one is misspelt."""
+    """Return pattern and seconds of each table; ValueError where one is misspelt."""
     for table in tables:
         if table.keys() != {"match", time}:
             raise ValueError(f"{key}: write {{ match = 'pattern', {time} = '40m' }}, not {dict(table)}")
@@ -34,7 +34,7 @@ def pairs(key: str, tables: Sequence[Mapping[str, Any]], time: str) -> tuple[tup
 
 
 def heeds(wanted: Wanted) -> bool:
-    """Whether any line can matter."""
+    """Return True if any line can matter."""
     return bool(wanted.quiet or wanted.must_see or wanted.must_not_see)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a run's log in words and metrics, as messages have them. Pure."""
+"""Knowledge of a run's log in words and metrics, as messages have them. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SLACK = 300.0
 
 
 def before(log: RunLog) -> str:
-    """That the job whose hang was told has ended, until the next one progresses: it is no recovery."""
+    """Say that the job whose hang was told has ended, until the next one progresses: it is no recovery."""
     return "" if log.job.ended is None else f"job {log.job.ended} ended without going on; "
 
 
 def cause(log: RunLog) -> str:
-    """`cause: ...` with the node to be left out, or the core file to be looked at, where they are known."""
+    """Say `cause: ...` with the node to be left out, or the core file to look at, where they are known."""
     if log.told.cause is None:
         return ""
     known, core, peer = log.told.cause.cause, log.told.cause.core, log.told.peer
@@ -33,12 +33,12 @@ def cause(log: RunLog) -> str:
 
 
 def number(step: LastStep) -> str:
-    """`iteration 12/90`."""
+    """Return the last number in words: `iteration 12/90`."""
     return progress.words(step.series, step.number, step.total)
 
 
 def numbers(log: RunLog) -> dict[str, Metric]:
-    """Progress, time of an iteration and loss as metrics."""
+    """Return progress, time of an iteration and loss as metrics."""
     found: dict[str, Metric] = {}
     step, loss = log.told.step, log.told.loss
     if step:
@@ -55,13 +55,13 @@ def numbers(log: RunLog) -> dict[str, Metric]:
 
 
 def evidence(log: RunLog) -> str:
-    """The last lines of the log."""
+    """Return the last lines of the log."""
     tail = log.files.tail
     return "last lines of the log:\n" + "\n".join(tail) if tail else ""
 
 
 def first_to_stop(log: RunLog, begin: float) -> str:
-    """Who fell silent before all others, in this job that works since `begin`, or empty."""
+    """Say who fell silent before all others, in this job that works since `begin`, or empty."""
     moved = log.told.step.at if log.told.step else 0.0
     first = _first_file(log, max(begin, moved - SLACK))
     if first or not (rank := _first_rank(log, moved - SLACK)):
@@ -72,7 +72,7 @@ def first_to_stop(log: RunLog, begin: float) -> str:
 
 
 def silent_rank(log: RunLog) -> tuple[Suspect, ...]:
-    """The same where a rank's number is known."""
+    """Return who fell silent before all others as a suspect, where a rank's number is known."""
     rank = _first_rank(log, (log.told.step.at if log.told.step else 0.0) - SLACK)
     if rank is None or (number := count(rank[0])) is None:
         return ()
@@ -80,7 +80,7 @@ def silent_rank(log: RunLog) -> tuple[Suspect, ...]:
 
 
 def _first_file(log: RunLog, since: float) -> str:
-    """With a log for each node or rank."""
+    """Say which file stopped first, with a log for each node or rank."""
     places = [place for place in log.files.places.values() if place.grown_at >= since]
     if len(places) < 2:
         return ""
@@ -91,9 +91,11 @@ def _first_file(log: RunLog, since: float) -> str:
 
 
 def _first_rank(log: RunLog, since: float) -> tuple[str, int, float | None] | None:
-    """In a log that ranks share the name of one (`3`; `node1:3` stays), of how many, and its number: by the
-    numbers that they tell, where all do; else it is the one after whose last line every other wrote two
-    lines more."""
+    """Return the first to stop of ranks that share a log: its name, of how many, and its number.
+
+    The name is that of one (`3`; `node1:3` stays). It is found by the numbers that they tell, where all do;
+    else it is the one after whose last line every other wrote two lines more.
+    """
     ranks = {name: seen for name, seen in log.told.ranks.items() if seen.at >= since and seen.before}
     if len(ranks) < 2:
         return None
@@ -108,11 +110,11 @@ def _first_rank(log: RunLog, since: float) -> tuple[str, int, float | None] | No
 
 
 def _bare(rank: str) -> str:
-    """`3`, `rank3` and `Rank 3` are 3."""
+    """Return 3 for `3`, `rank3` and `Rank 3`."""
     return rank.removeprefix("rank").removeprefix("Rank ")
 
 
 def _at(log: RunLog, number: float) -> str:
-    """A rank's number as it stands in the log."""
+    """Return a rank's number as it stands in the log."""
     series = log.told.step.series if log.told.step else ""
     return progress.words(series, number) if progress.in_epoch(series, number) else f"{number:.10g}"

@@ -57,7 +57,7 @@ class MemoryLimits:
 
 @dataclass(slots=True)
 class LeakState(NodeCheckState):
-    """And what is known of the processor time that the run's processes take."""
+    """State of the check of nodes, and what is known of the processor time that the run's processes take."""
 
     cpu: CpuUse = field(default_factory=CpuUse)
 
@@ -154,7 +154,7 @@ def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
 
 
 def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tuple[float, float]]) -> Result:
-    """One node: what is left, and the trend of `points`, (time, bytes held), oldest first."""
+    """Judge one node: what is left, and the trend of `points`, (time, bytes held), oldest first."""
     free = limits.free.of(held.total)
     details = "\n".join(map(_named, held.processes))
     figures = {
@@ -180,7 +180,7 @@ def _left(node: str, held: NodeMemory) -> str:
 
 
 def _most(held: NodeMemory) -> str:
-    """Which processes hold most."""
+    """Say which processes hold most."""
     named = [_named(each) for each in held.processes[:3]]
     return f"; most is held by {', '.join(named)}" if named else ""
 

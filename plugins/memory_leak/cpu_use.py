@@ -40,7 +40,7 @@ class CpuUse:
 
     @property
     def signs(self) -> tuple[Sign, ...]:
-        """The sign, where there is one."""
+        """Sign of work or against it, where there is one."""
         return (self.sign,) if self.sign else ()
 
 

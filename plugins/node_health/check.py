@@ -123,7 +123,7 @@ def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> 
 def to_exclude(
     nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot, state: NodeHealthState
 ) -> Iterator[Result]:
-    """Nodes on which more than one job of the run failed; without a run, of any one name."""
+    """Report nodes on which more than one job of the run failed; without a run, of any one name."""
     broken = {node.name for node in nodes if node.down or node.drained or node.silent}
     attempts_by_name = state.endings
     names = {run.job_name} if run else {end.name for end in snapshot.endings or () if not end.own}
@@ -150,7 +150,7 @@ def _exclusion(name: str, found: Sequence[SuspectNode], subject: str) -> Result:
 
 
 def _words(node: SlurmNode) -> str:
-    """`node5: drained since 2026-11-28T03:00:00+01:00 by root: bad DIMM`."""
+    """Put a node in words: `node5: drained since 2026-11-28T03:00:00+01:00 by root: bad DIMM`."""
     state = f"{node.state}, does not answer" if node.silent else node.state
     since = f" since {iso(node.since)}" if node.since is not None else ""
     by = f" by {node.by}" if node.by and node.reason else ""

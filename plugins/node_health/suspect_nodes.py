@@ -1,4 +1,4 @@
-"""Which nodes fail the jobs of a run: those to keep the next one off. Pure."""
+"""Nodes that fail the jobs of a run: those to keep the next one off. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Attempts = dict[str, JobAttempt]
 
 @dataclass(frozen=True, slots=True)
 class SuspectNode:
-    """A node on which more than one job failed, and none ended well since. `jobs` are those, in words."""
+    """Node on which more than one job failed, and none ended well since. `jobs` are those, in words."""
 
     node: str
     jobs: tuple[str, ...]

@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Tracker:
-    """A tracker file: what it says, the step that this means, and when it was written."""
+    """Tracker file: what it says, the step that this means, and when it was written."""
 
     path: str
     said: str
@@ -77,7 +77,7 @@ def not_named_yet(tracker: Tracker, entries: Iterable[tuple[str, float]]) -> str
 
 
 def _step(name: str) -> int | None:
-    """`global_step1000`, `iter_0001000`: the last number."""
+    """Return the last number in a name: `global_step1000`, `iter_0001000`."""
     numbers = _NUMBER.findall(name)
     return digits(numbers[-1]) if numbers else None
 
@@ -93,7 +93,7 @@ _LOG = re.compile(r"\.(?:log|out|err|txt|jsonl|csv)(?:\.\d+)?$|\.tfevents\.")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPath:
-    """One match of the pattern; `mtime` is its own, of a folder not that of what lies in it.
+    """Match of the pattern; `mtime` is its own, of a folder not that of what lies in it.
 
     `mark` is a tracker that names another one, though this one is newer.
     """
@@ -112,7 +112,7 @@ class Saved(NamedTuple):
     large: float = 0.0
 
     def and_file(self, seen: os.stat_result) -> Saved:
-        """With one file more."""
+        """Add one file more."""
         large = seen.st_mtime if seen.st_size >= LARGE else 0.0
         return Saved(
             self.size + seen.st_size,
@@ -182,7 +182,7 @@ def _tracked(entries: list[CheckpointPath]) -> list[CheckpointPath]:
 
 
 def content(entry: CheckpointPath) -> Content:
-    """Everything that lies in it, down to FILES files; links to folders are not followed.
+    """Look at all that lies in it, down to FILES files; links to folders are not followed.
 
     PyTorch's distributed checkpoints are marked by what they lack: `.metadata` is written when all ranks have
     written their parts, and nothing loads without it.
@@ -209,7 +209,7 @@ def content(entry: CheckpointPath) -> Content:
 
 
 def _files(top: str) -> Iterator[tuple[str, str, os.stat_result]]:
-    """Path, name and stat of each file; a clean-up may take any of them away meanwhile."""
+    """Return path, name and stat of each file; a clean-up may take any of them away meanwhile."""
     if not os.path.isdir(top):
         yield top, os.path.basename(top), os.stat(top)
         return

@@ -33,17 +33,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """`size`: bytes of a usual checkpoint; `every`: seconds between two, None while that is not known."""
+    """Rhythm in which a run saves, and how much.
+
+    `size`: bytes of a usual checkpoint; `every`: seconds between two, None while that is not known.
+    """
 
     size: float
     every: float | None = None
 
     def room(self, free: float) -> int:
-        """For how many more of them `free` bytes are enough."""
+        """Return for how many more of them `free` bytes are enough."""
         return int(max(free, 0.0) / self.size)
 
     def lasts(self, free: float) -> float | None:
-        """Seconds from a checkpoint until the first that does not fit any more, were none cleaned up."""
+        """Return the seconds from a checkpoint to the first that does not fit, were none cleaned up."""
         return (self.room(free) + 1) * self.every if self.every else None
 
 

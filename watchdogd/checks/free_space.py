@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 WARN_SHARE, CRIT_SHARE = 0.10, 0.05
 WARN_AT_MOST = {BYTES: 50e12, INODES: 10e6}
 CRIT_AT_MOST = {BYTES: 20e12, INODES: 2e6}
-"""Where nothing is configured: 10 % and 5 % free, but never more than a large training needs for a day or two
-(one of 176 billion parameters wrote 18.4 TB a day): ten petabytes do not alarm with 500 TB left."""
+"""Thresholds where nothing is configured: 10 % and 5 % free.
+
+They are never more than a large training needs for a day or two (one of 176 billion parameters wrote 18.4 TB
+a day): ten petabytes do not alarm with 500 TB left.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One limit, judged: what is free of what, and why that is not OK. `left`: seconds until it is full."""
+    """Judged limit: what is free of what, and why that is not OK. `left`: seconds until it is full."""
 
     limit: StorageLimit
     status: Status
@@ -62,13 +65,13 @@ class Verdict:
 
     @property
     def tightness(self) -> tuple[int, float]:
-        """The larger, the worse."""
+        """Key to sort by: the larger, the worse."""
         share = self.free / self.total if self.total and not math.isinf(self.total) else 1.0
         return self.status.severity, -share
 
 
 def judge(limit: StorageLimit, wish: FreeSpaceLimits, usable: float = 1.0) -> Verdict:
-    """`usable` is the share of a file system's bytes that counts as the whole."""
+    """Judge a limit; `usable` is the share of a file system's bytes that counts as the whole."""
     if limit.capacity is None:
         return Verdict(limit, Status.OK, math.inf, math.inf, Thresholds(0.0, 0.0))
     share = usable if (limit.of, limit.kind) == (FILE_SYSTEM, BYTES) else 1.0
@@ -116,7 +119,7 @@ def _state(limit: StorageLimit, free: float, thresholds: Thresholds) -> tuple[St
 
 
 def describe(path: str, verdict: Verdict) -> str:
-    """`/scratch, quota of group six: 1.2 TB of 50 TB free (2.4 %)`."""
+    """Put a verdict in words: `/scratch, quota of group six: 1.2 TB of 50 TB free (2.4 %)`."""
     limit = verdict.limit
     where = path if limit.of == FILE_SYSTEM else f"{path}, {limit.of}"
     where += " (the tool calls its figures inaccurate)" if limit.inaccurate else ""

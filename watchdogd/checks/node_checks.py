@@ -38,7 +38,7 @@ def recoveries(
     quiet: bool = False,
     hidden: Container[str] = (),
 ) -> list[Result]:
-    """OK for each subject that was not OK before and of which nothing is said now.
+    """Report OK for each subject that was not OK before and of which nothing is said now.
 
     `spoken` (kept by the check: rounds since it was bad, by subject) is changed. Nothing is said of subjects
     that are `hidden` now. `quiet`: their incidents end without a message.
@@ -75,7 +75,7 @@ def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
 
 
 def no_access(what: str, why: str, *, told: bool) -> Iterator[Result]:
-    """There is no way in, which is told once: `told` says whether it was."""
+    """Report that there is no way in, which is told once: `told` says whether it was."""
     yield ok(f"not judged: {why}")
     if not told:
         yield notice(f"{what} cannot be watched: {why}", label="WARNING")

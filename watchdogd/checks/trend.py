@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 NEEDED = 5
 """Readings that differ, before anything is said."""
 REACH = 24
-"""How many times the observed span a forecast may look ahead: an hour of readings carries one day."""
+"""Multiple of the observed span that a forecast may look ahead: an hour of readings carries one day."""
 _LAG = 3600.0
 _RECENT = (6 * 3600.0, 86400.0, 3 * 86400.0)
 """Seconds: the last while that is judged by itself, where the level has left its former range."""
@@ -41,19 +41,19 @@ _LATE_CYCLES = 8
 _CONCORDANT = 0.8
 """Kendall's tau of the lows (and of the tops) from which they go up."""
 _SLOWING = 0.6
-"""What gains less in its second half than this share of the first slows down: its end is foreseen."""
+"""Share of the first half's gain below which the second half's is a slowing down: its end is foreseen."""
 
 Point = tuple[float, float]
 
 
 def filling_rate(points: Sequence[Point], free: float | None = None) -> float | None:
-    """Units per second by which the level grows (0 where it does not), or None where too little is known.
+    """Return the units per second by which the level grows, or None where too little is known.
 
-    `points` are (time, level), oldest first; `free` is what is left now. What is written and cleaned up again
-    does not count: where the level falls back, lows are held against lows over several of its own cycles, and
-    the last rise counts where it has left their range, or lasts far longer than they did. A rise without any
-    fall counts as soon as it is more than the beginning of a first cycle (see _TAKEN) and does not slow down
-    towards an end that fits.
+    It is 0 where the level does not grow. `points` are (time, level), oldest first; `free` is what is left
+    now. What is written and cleaned up again does not count: where the level falls back, lows are held
+    against lows over several of its own cycles, and the last rise counts where it has left their range, or
+    lasts far longer than they did. A rise without any fall counts as soon as it is more than the beginning of
+    a first cycle (see _TAKEN) and does not slow down towards an end that fits.
 
     The slope is the median of all pairwise ones (Theil-Sen) of the lowest levels that still come. Repeats
     within the hour in which quota figures may lag are left out. What began to grow lately, beyond all levels
@@ -67,7 +67,10 @@ def filling_rate(points: Sequence[Point], free: float | None = None) -> float | 
 
 
 def time_to_full(free: float, rate: float | None, points: Sequence[Point]) -> float | None:
-    """Seconds until `free` is used up, or None: not filling, or further off than `points` can carry."""
+    """Return the seconds until `free` is used up, or None.
+
+    None: it is not filling, or that is further off than `points` can carry.
+    """
     if not rate:
         return None
     left = max(free, 0.0) / rate
@@ -138,7 +141,7 @@ def _of_lows(swings: _Swings, many: int, free: float | None) -> float | None:
 
 
 def _tau(points: Sequence[Point]) -> float:
-    """Kendall's rank correlation with time: 1 where every level is above all before it."""
+    """Return Kendall's rank correlation with time: 1 where every level is above all before it."""
     pairs = [b[1] - a[1] for a, b in itertools.combinations(_thinned(points), 2)]
     return sum((rise > 0) - (rise < 0) for rise in pairs) / len(pairs) if pairs else 0.0
 
@@ -245,6 +248,6 @@ def _lower_envelope(points: Sequence[Point]) -> list[Point]:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """At most `_KEPT` points, evenly taken, first and last among them."""
+    """Keep at most `_KEPT` points, evenly taken, first and last among them."""
     step = max((len(points) - 1) / (_KEPT - 1), 1.0)
     return [points[round(index * step)] for index in range(int((len(points) - 1) / step) + 1)]

@@ -1,4 +1,4 @@
-"""What evidence from outside a log adds to the patience with it. Pure.
+"""Evidence from outside a log, and what it adds to the patience with it. Pure.
 
 A log that is silent, or tells nothing new, for longer than its limit is held against signs that checks saw
 elsewhere: checkpoints that grow, GPUs at the power of work, processor time. They hold the alarm back as long
@@ -22,12 +22,12 @@ LASTS = 600.0
 CEILING = 7200.0
 """Seconds without a word of the log after which nothing holds a message back."""
 WEAK, MOST = 2.0, 1800.0
-"""How many times its limit a log may be silent where the signs are weak, and seconds beyond it at most."""
+"""Multiple of its limit for which a log may be silent with weak signs, and seconds beyond it at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """What all signs together say of a log that stands longer than its limit.
+    """Outcome of all signs together for a log that stands longer than its limit.
 
     `status`: what it comes to; `seconds`: the patience that it was held against; `words`: the signs, the
     strongest first, as they stand in a sentence, and `held`: whether they hold the alarm back.
@@ -39,7 +39,7 @@ class Weighed:
 
     @property
     def held(self) -> bool:
-        """Whether there is no alarm, though the limit has passed."""
+        """True if there is no alarm, though the limit has passed."""
         return self.status is Status.OK
 
 
@@ -63,11 +63,14 @@ def weigh(signs: Iterable[Sign], since: float, limit: float, now: float) -> Weig
 
 
 def _belied(sign: Sign, fresh: Sequence[Sign]) -> bool:
-    """Whether a weak sign counts for nothing: GPUs say more than the processors of what waits for them."""
+    """Return True if a weak sign counts for nothing.
+
+    GPUs say more than the processors of what waits for them.
+    """
     return sign.strength is Strength.WEAK and any(each.strength is Strength.AGAINST for each in fresh)
 
 
 def _worded(sign: Sign, now: float) -> str:
-    """What it says, and when it did, where that was not just now."""
+    """Put a sign in words, with its time where that was not just now."""
     ago = now - sign.at
     return sign.what if ago < LASTS / 2 else f"{sign.what} ({format_duration(ago)} ago)"

@@ -1,4 +1,4 @@
-"""The job of a run that works just now, so that its progress can be judged, or why none can.
+"""Job of a run that works just now, so that its progress can be judged, or why none can.
 
 The components of a het job (`123+0`, `123+1`) count as the one job that they are: `123`.
 """
@@ -82,13 +82,13 @@ class Since:
 
     @property
     def at(self) -> float:
-        """Since when there could be progress; 0 where no job was ever seen."""
+        """Time since when there could be progress; 0 where no job was ever seen."""
         return max(self.begun or 0.0, self.excused)
 
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """The job that runs; or `excuse`, why nothing is to be judged; or `blind`, why nobody knows.
+    """Job that runs; or `excuse`, why nothing is to be judged; or `blind`, why nobody knows.
 
     None of the three: the check speaks of no run, and is judged at all times. `absent`: the excuse is that
     the job which worked before does not live any more, or lives anew.
@@ -100,7 +100,7 @@ class Working:
     absent: bool = False
 
     def since(self, before: Since, now: float) -> Since:
-        """Since when there could be progress: the job's start, or the end of what excused it."""
+        """Return since when there could be progress: the job's start, or the end of what excused it."""
         if self.job:
             begun = self.job.started_at or (now if before.begun is None else before.begun)
             before = replace(before, begun=begun)

@@ -36,17 +36,17 @@ NEEDLES = (
     "signal (",
     "stop ",
 )
-"""What a line must have in it, in lower case, to be looked at."""
+"""Words, one of which a line needs, in lower case, to be looked at."""
 _POSSIBLE = re.compile(
     r"ERROR|FATAL|CRITICAL|SEVERE|STOP|[Ff]atal|panic|[Ee]rror(?: ?[:!]| in | using | term|['\"])|Exception"
     r"|Failure|[Aa]bort|ABORT|terminat|severe|failed|core dumped|smashing|corrupt|invalid |halted|Caused"
     r"|noticed|not found|[Nn]o such|segfault|protection|signal \(|goroutine|level|Killed|make: "
 )
-"""What a line must have in it to be looked at more closely: `relative error 1e-3` has nothing of it."""
+"""Words, one of which a line needs to be looked at more closely: `relative error 1e-3` has nothing of it."""
 _STAMP = r"(?:[\[(<]?\d[\d\-/:.,T_+Z ]{3,35}[\])>]?[\s|:,-]{0,4})?"
 _NAME = r"[A-Za-z_][\w.]{0,200}"
 _HOST = r"(?:[A-Za-z][\w.-]{0,60}\d[\w.-]{0,60}: )?"
-"""Of pdsh and its like: a host's name with a number in it."""
+"""Prefix of pdsh and its like: a host's name with a number in it."""
 _DIES = re.compile(
     rf"^\s{{0,8}}{_STAMP}{_HOST}(?:"
     r"thread '[^']{1,99}'(?: \(\d+\))? panicked at"
@@ -65,12 +65,12 @@ _DIES = re.compile(
     r"(?: {1,40}\(core dumped\)| {6,40}\S)"
     r"|^\[\s{0,8}\d+\.\d+\] .{0,99}(?:segfault at|general protection|Kernel panic)"
 )
-"""How a program says that it ends, or the kernel, the shell or the launcher that it has ended."""
+"""Lines in which a program says that it ends, or the kernel, the shell or the launcher that it has ended."""
 _BARE = re.compile(
     r"^(?:Execution halted|.{0,99}MPI_ERRORS_ARE_FATAL|Primary job +terminated|\*\*\* Check failure"
     r"|[^(]{0,200}\(core dumped\)|make: \*\*\* |goroutine \d+ )"
 )
-"""Of those, what does not say why."""
+"""Those of them that do not say why."""
 _SAYS = re.compile(
     rf"^\s{{0,8}}{_STAMP}(?:"
     rf"(?:{_NAME})?(?:Error|Exception|Failure|ERROR|CRITICAL|SEVERE|error)(?: ?[:!]| on proc)"
@@ -91,12 +91,12 @@ _NOTHING = re.compile(
     r"(?:[-+]?[\d.]+(?:e[-+]?\d+)?%?|none|no|false|null)\s{0,9}$",
     re.IGNORECASE,
 )
-"""At the end of a line that gives a number, or says that there is no error."""
+"""End of a line that gives a number, or says that there is no error."""
 _CAUGHT = re.compile(
     r"Exception (?:ignored )?in |Logging error|\b(?:ERROR|WARN(?:ING)?|CRITICAL)\b"
     r"|\b(?:ignor|skip|retry|caught|handled)"
 )
-"""Before a traceback: it was logged, or is that of a thread; the program goes on."""
+"""Words before a traceback: it was logged, or is that of a thread; the program goes on."""
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(rf"^(?!Traceback){_NAME}(?:: |$)")
 _GOES_ON = re.compile(
@@ -106,14 +106,17 @@ _GOES_ON = re.compile(
 
 
 class ErrorForm(NamedTuple):
-    """`dies`: the program says that it ends, or another says so of it; `bare`: it does not say why."""
+    """Form of an error line, and what it says of the program's end.
+
+    `dies`: the program says that it ends, or another says so of it; `bare`: it does not say why.
+    """
 
     dies: bool
     bare: bool = False
 
 
 def form_of(text: str) -> ErrorForm | None:
-    """Which form of an error a line has, or None."""
+    """Return the form of an error that a line has, or None."""
     if not _POSSIBLE.search(text) or _NOTHING.search(text[-60:]):
         return None
     if _BARE.match(text):
@@ -129,12 +132,12 @@ def _is_record(text: str) -> bool:
 
 
 def goes_on(text: str) -> bool:
-    """Whether a line says that the program goes on after what went wrong."""
+    """Return True if a line says that the program goes on after what went wrong."""
     return _GOES_ON.search(text) is not None
 
 
 class Tracebacks:
-    """The tracebacks of Python in lines that are given one by one, of several ranks at once."""
+    """Reader of Python's tracebacks in lines that are given one by one, of several ranks at once."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
@@ -142,7 +145,7 @@ class Tracebacks:
         self._said: dict[str, str] = {}
 
     def ends_in(self, line: LogLine) -> bool | None:
-        """Whether the exception that this line names was caught, None where it names none."""
+        """Return True if the exception that this line names was caught; None where it names none."""
         before, self._last[line.rank] = self._last.get(line.rank, ""), line.text
         if line.text.startswith(_TRACEBACK):
             if not before.startswith(("During handling", "The above exception")):

@@ -1,4 +1,4 @@
-"""The kinds of causes for which a training dies or hangs: lines of frameworks, drivers and batch systems."""
+"""Kinds of causes for which a training dies or hangs: lines of frameworks, drivers and batch systems."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CONNECTION = "no connection between ranks"
 PROGRAM = "error in the program"
 """Any exception that is of no better known kind."""
 LAST_ERROR, ENDED = "last error in the log", "end of a program"
-"""What is of no known kind and has the form of an error; of several the last one counts."""
+"""Kinds of what is of no known kind and has the form of an error; of several the last one counts."""
 UNKNOWN = {LAST_ERROR: 11, ENDED: 12}
 """Their weights: what is known goes first."""
 KINDS = (

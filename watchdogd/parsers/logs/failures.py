@@ -1,4 +1,4 @@
-"""Why a training died or hangs, as its log says."""
+"""Causes for which a training died or hangs, as its log tells them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What a line tells: its kind (of KINDS), and a sentence with the rank or node where it names one.
+    """Cause that a line tells: its kind (of KINDS), and a sentence with the rank or node where it names one.
 
     `peer`: the address or name of the host at the other end of a connection that failed. `rank`: what stood
     before the line for who wrote it, empty where nothing did. `death`: the line has the form in which a
@@ -57,7 +57,7 @@ _RAISED = re.compile(
     r"^\s*(?:[\w.-]{1,40}:\s)?(?:[\w.]*(?:Error|Exception|Failure)\b\s?[:(]|what\(\):|terminate called|Fatal "
     r"|FATAL\b|Assert|CUDA error\b|Aborting\b|\S+:\d+: |\S*\.(?:cu|cuh|cpp|h):)"
 )
-"""How a program says that it ends of an error: with its name at the line's beginning."""
+"""Lines in which a program says that it ends of an error: with its name at the line's beginning."""
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS} | UNKNOWN
 _NEEDLES = tuple({needle: None for kind in KINDS for needle in kind.needles})
 _ONE_DIGIT = str.maketrans("123456789", "000000000")
@@ -83,18 +83,18 @@ _NODE = re.compile(
 _OF_NCCL = re.compile(r"([\w.-]++):\d+:\d+ \[\d+\] .*NCCL WARN")
 _OF_ELASTIC = re.compile(r"^\s+(host|rank)\s*: (\S+)")
 _OF_HYDRA = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT (\S+)")
-"""Where the process ran of whose death Intel MPI and MPICH report in the next line."""
+"""Place of the process of whose death Intel MPI and MPICH report in the next line."""
 _CORE = re.compile(r"(?i:core)\b[^/\n]{0,99}(/\S{0,300}?core[\w.-]*+)")
 
 
 def possible(text: str) -> bool:
-    """Whether a line, or another that differs in its digits alone, can tell a cause."""
+    """Return True if a line, or another that differs in its digits alone, can tell a cause."""
     low = text.lower().translate(_ONE_DIGIT)
     return any(map(low.__contains__, _SHAPES))
 
 
 def find(lines: Sequence[LogLine], before: Sequence[Cause] = ()) -> list[Cause]:
-    """The causes that the lines tell, in their order, behind those of `before`.
+    """Return the causes that the lines tell, in their order, behind those of `before`.
 
     A connection that failed is none any more once a later line says that it is there, nor is an error after
     which its rank says that it goes on. Of errors of no known kind the last one is kept.
@@ -126,7 +126,7 @@ def find(lines: Sequence[LogLine], before: Sequence[Cause] = ()) -> list[Cause]:
 
 
 def _raised(line: LogLine, known: Cause | None, *, caught: bool) -> Cause:
-    """The exception at the end of a traceback: who did not catch it has ended."""
+    """Return the exception at the end of a traceback as a cause; who did not catch it has ended."""
     cause = known or _quoted(PROGRAM, line, line.text)
     if cause.kind in (PROGRAM, *UNKNOWN):
         return replace(cause, death=not caught)
@@ -134,8 +134,10 @@ def _raised(line: LogLine, known: Cause | None, *, caught: bool) -> Cause:
 
 
 def _unknown(line: LogLine, following: Sequence[LogLine]) -> Cause | None:
-    """What has the form of an error and is of no known kind; a line that ends with a colon is said by the
-    next one."""
+    """Return the cause in a line that has the form of an error and is of no known kind, or None.
+
+    A line that ends with a colon is said by the next one.
+    """
     form = error_lines.form_of(line.text)
     if form is None or _OVERCOME.search(line.text) or error_lines.goes_on(line.text):
         return None
@@ -151,17 +153,17 @@ def _quoted(kind: str, line: LogLine, text: str, *, death: bool = False) -> Caus
 
 
 def _without_former(found: list[Cause], cause: Cause) -> list[Cause]:
-    """Without the errors of no known kind that this one follows; a death stays behind what is none."""
+    """Drop the errors of no known kind that this one follows; a death stays behind what is none."""
     if cause.kind not in UNKNOWN:
         return found
     return [each for each in found if each.kind != cause.kind or (each.death and not cause.death)]
 
 
 def root(causes: Sequence[Cause]) -> Cause | None:
-    """Of several causes the one nearest to the root; of equals the first that says more than its kind.
+    """Return the cause nearest to the root; of equals the first that says more than its kind.
 
-    An exception is one where it came before what the other ranks then tell of it. Who says why, and then that
-    it ends, has ended.
+    An exception is the root where it came before what the other ranks then tell of it. Who says why, and then
+    that it ends, has ended.
     """
     first = next((index for index, cause in enumerate(causes) if cause.kind in CONSEQUENCES), len(causes))
     raised = next((each for each in causes[:first] if each.kind == PROGRAM and _says_more(each)), None)
@@ -183,7 +185,7 @@ def _connected(low: str) -> bool:
 
 
 def _settled(cause: Cause, line: LogLine, low: str) -> bool:
-    """Whether a line says that this cause is over, and is not another rank's."""
+    """Return True if a line says that this cause is over, and is not another rank's."""
     if cause.kind == CONNECTION:
         own = not line.rank or " on " not in cause.sentence
         return _connected(low) and (own or f"{_on_rank(line.rank)} " in f"{cause.sentence} ")
@@ -191,7 +193,7 @@ def _settled(cause: Cause, line: LogLine, low: str) -> bool:
 
 
 def _ran_at(text: str) -> dict[str, str]:
-    """The host and the rank of which a launcher's report speaks in its next lines."""
+    """Return the host and the rank of which a launcher's report speaks in its next lines."""
     hydra = _OF_HYDRA.match(text)
     return {"rank": hydra[1], "host": hydra[2]} if hydra else dict(_OF_ELASTIC.findall(text))
 
@@ -199,8 +201,11 @@ def _ran_at(text: str) -> dict[str, str]:
 def _of_line(
     line: LogLine, low: str, kinds: Sequence[FailureKind], present: Sequence[str], told: Mapping[str, str]
 ) -> Cause | None:
-    """`kinds`: those of which needles are `present` in some line; `told`: the host and the rank of which a
-    launcher's report spoke in the lines before."""
+    """Return the cause that a line tells, or None.
+
+    `kinds`: those of which needles are `present` in some line; `told`: the host and the rank of which a
+    launcher's report spoke in the lines before.
+    """
     if not any(needle in low for needle in present) or "nccl info" in low or _OVERCOME.search(low):
         return None
     for kind in kinds:
@@ -216,7 +221,7 @@ def _of_line(
 
 
 def _is_death(kind: str, text: str) -> bool:
-    """Whether a line of this kind is in the form in which a program says that it ends, not a mere mention."""
+    """Return True if a line of this kind is said by a program that ends, and is no mere mention."""
     if kind in FATAL:
         return kind not in RAISED or _RAISED.search(text) is not None
     form = error_lines.form_of(text)
@@ -229,7 +234,10 @@ def _core_of(kind: FailureKind, text: str) -> str:
 
 
 def _places(kind: FailureKind, line: LogLine, peer: str, core: str = "") -> list[str]:
-    """`on rank 3`, `on node n12`, `with peer 10.0.0.7`, the error itself, as far as the line says so."""
+    """Return where it happened, as far as the line says so, and the error itself.
+
+    Examples are `on rank 3`, `on node n12` and `with peer 10.0.0.7`.
+    """
     found = []
     missing, rank, gpu = _MISSING.search(line.text), _RANK.search(line.text), _GPU.search(line.text)
     if missing:
@@ -255,7 +263,7 @@ def _places(kind: FailureKind, line: LogLine, peer: str, core: str = "") -> list
 
 
 def _on_rank(prefix: str) -> str:
-    """A line's prefix as a place; `node:rank`, `node:pid` and `Actor pid=7` are told as they stand."""
+    """Return a line's prefix as a place; `node:rank`, `node:pid` and `Actor pid=7` are told as they stand."""
     if ":" in prefix or "=" in prefix or not prefix[-1].isdecimal():
         return f"on {prefix}"
     return f"on rank {prefix.removeprefix('rank').removeprefix('Rank ')}"

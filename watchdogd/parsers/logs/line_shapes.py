@@ -1,4 +1,4 @@
-"""Lines of one shape say the same things in the same places: what stands where is found out once for all."""
+"""Shapes of lines: what stands where is found out once for all lines that differ in their digits alone."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _shapes: dict[bytes, Shape] = {}
 
 
 class Layout(NamedTuple):
-    """Where numbers stand in lines that differ in their digits alone.
+    """Places of the numbers in lines that differ in their digits alone.
 
     `key`: their template, which lines that differ in the length of their numbers share; `words` of it;
     `numbers`: begin and end of each; `times`: of each its position among all, with begin, end and seconds of
@@ -61,8 +61,11 @@ class Layout(NamedTuple):
     plain: bool
 
     def values(self, text: str) -> list[float]:
-        """The numbers of a line; a time of the day or a duration is one, in seconds: whether it goes as the
-        wall's clock does shows in its pace."""
+        """Return the numbers of a line.
+
+        A time of the day or a duration is one number, in seconds: whether it goes as the wall's clock does
+        shows in its pace.
+        """
         number = float if self.plain else _number
         found = [number(text[begin:end]) for begin, end in self.numbers]
         for position, parts in self.times:
@@ -74,7 +77,10 @@ class Layout(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Where lines that differ in their digits alone tell what; `fails`: whether they can tell a cause."""
+    """Places in which lines that differ in their digits alone tell something.
+
+    `fails`: whether they can tell a cause.
+    """
 
     layout: Layout
     progress: Spot | None
@@ -83,12 +89,12 @@ class Shape(NamedTuple):
     fails: bool
 
     def report(self, text: str) -> ProgressReport | None:
-        """How far a line of this shape says that the training is."""
+        """Return how far a line of this shape says that the training is, or None."""
         return trainlog.reported(text, self.progress) if self.progress else None
 
 
 def shape_of(text: str) -> Shape:
-    """The shape of a line."""
+    """Return the shape of a line."""
     key = text.encode("utf-8", "surrogatepass").translate(_ONE_DIGIT)
     found = _shapes.get(key)
     if found is None:
@@ -107,7 +113,7 @@ def _shape(text: str) -> Shape:
 
 
 def layout_of(text: str) -> Layout:
-    """Where the numbers of a line stand."""
+    """Find where the numbers of a line stand."""
     text = text[:READ_AT_MOST]
     numbers: list[Span] = []
     times, plain = [], True

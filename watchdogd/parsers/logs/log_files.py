@@ -1,6 +1,6 @@
-"""What was newly written to a log: only new bytes are read, whatever became of the file in between.
+"""Reader of what was newly written to a log: new bytes alone, whatever became of the file in between.
 
-sbatch's patterns for the names of log files, as a glob that also matches the run's next jobs.
+Its files are found by sbatch's patterns for their names, as a glob that also matches the run's next jobs.
 
 The letters are those of sbatch(1), "filename pattern": %A %a %b %J %j %N %n %s %t change from job to job, %u
 and %x do not; `%5j` pads with zeros; `\\` in front switches them all off. squeue shows the pattern as it was
@@ -34,12 +34,12 @@ TOGETHER = 8 * AT_MOST
 """Bytes read of all files in one round: each has the same share."""
 FILES = 256
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
-"""What rotation leaves beside a log: it was read before it was packed."""
+"""Endings of what rotation leaves beside a log: it was read before it was packed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """How far one file was read, and when bytes last came (`grown_at`, on our own clock)."""
+    """Place up to which a file was read, and when bytes last came (`grown_at`, on our own clock)."""
 
     path: str
     offset: int
@@ -50,7 +50,7 @@ class ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One file of the log as it is now."""
+    """File of the log as it is now."""
 
     path: str
     key: str
@@ -59,9 +59,10 @@ class LogFile:
 
 
 def find(pattern: str, without: Collection[str] = ()) -> list[LogFile]:
-    """The regular files that match, newest first, at most FILES; OSError where there may be some unseen.
+    """Return the regular files that match, newest first, at most FILES.
 
-    `without`: paths of files that watchdogd writes itself, which are none, whatever way leads to them.
+    OSError where there may be some unseen. `without`: paths of files that watchdogd writes itself, which are
+    left out, whatever way leads to them.
     """
     paths: tuple[str, ...] = (pattern,)
     if glob.has_magic(pattern):
@@ -82,8 +83,10 @@ def find(pattern: str, without: Collection[str] = ()) -> list[LogFile]:
 
 
 def is_one(path: str, others: Collection[str]) -> bool:
-    """Whether a path leads to one of the others. Only those of the same name are looked at: others may lie on
-    a file system that hangs."""
+    """Return True if a path leads to one of the others.
+
+    Only those of the same name are looked at: others may lie on a file system that hangs.
+    """
     if path in others:
         return True
     name = os.path.basename(path)
@@ -93,7 +96,7 @@ def is_one(path: str, others: Collection[str]) -> bool:
 
 
 def names(job_id: str, raw_id: str) -> list[re.Pattern[str]]:
-    """How a file's name may bear a job's id: `%j`, and `%A_%a` of an array's task.
+    """Return patterns for how a file's name may bear a job's id: `%j`, and `%A_%a` of an array's task.
 
     The raw id of an array's last task is the array's own, which all of its files bear.
     """
@@ -104,7 +107,7 @@ def names(job_id: str, raw_id: str) -> list[re.Pattern[str]]:
 
 
 def unread(file: LogFile, place: ReadPosition | None, *, first: bool, files: int = 1) -> tuple[int, int]:
-    """From which byte to which there is something new, in one of so many files: (from, to).
+    """Return from which byte to which there is something new, in one of so many files: (from, to).
 
     A file that is shorter than what was read of it was truncated or replaced: it begins anew.
     """
@@ -114,7 +117,7 @@ def unread(file: LogFile, place: ReadPosition | None, *, first: bool, files: int
 
 
 def read(path: str, begin: int, end: int) -> bytes:
-    """The bytes of a file from `begin` to `end`; fewer where it was truncated meanwhile."""
+    """Read the bytes of a file from `begin` to `end`; fewer where it was truncated meanwhile."""
     with open(path, "rb", buffering=0) as file:
         file.seek(begin)
         return file.read(end - begin) or b""
@@ -123,7 +126,7 @@ def read(path: str, begin: int, end: int) -> bytes:
 def grown_at(
     file: LogFile, place: ReadPosition | None, looked: float | None, now: float, skew: float
 ) -> float:
-    """When bytes last came, on our clock.
+    """Return when bytes last came, on our clock.
 
     Between two looks of ours the file server's time is believed where it lies between them; where it does
     not, clocks differ or attributes were cached, and our own look counts. For a file that is new to us only
@@ -139,10 +142,10 @@ def grown_at(
 def clock_skew(
     files: list[LogFile], places: Mapping[str, ReadPosition], looked: float | None, now: float
 ) -> float | None:
-    """How far the file server's clock is ahead of ours, as a file that grew since the last look shows it.
+    """Return the seconds by which the file server's clock is ahead of ours, by a file that grew.
 
-    None where nothing grew, or it cannot be told: what was written between two looks bears a time between
-    them, and 0 is taken where that can be true.
+    It grew since the last look. None where nothing grew, or it cannot be told: what was written between two
+    looks bears a time between them, and 0 is taken where that can be true.
     """
     for file in files:
         place = places.get(file.key)
@@ -155,12 +158,12 @@ def clock_skew(
 _LETTER = re.compile(r"%(\d*)([AabJjNnstux%])")
 _CHANGING = frozenset("AabJjNnst")
 _WORDS = r"s?batch|err(?:or)?s?|jobs?|logs?|out(?:put)?s?|runs?|slurm|std(?:err|out)|tasks?|train(?:ing)?"
-"""What file names of jobs are made of that tell one's from another's no more than the ending does."""
+"""Words in file names of jobs that tell one's from another's no more than the ending does."""
 _NOWHERE = frozenset({"", "none", "/dev/null"})
 
 
 def glob_of(pattern: str, job: Job) -> str:
-    """The glob for `pattern` (absolute, or relative to the job's working folder); empty: no log is kept."""
+    """Return the glob for `pattern` (absolute, or relative to the job's folder); empty: no log is kept."""
     if pattern.strip() in _NOWHERE:
         return ""
     path = pattern if pattern.startswith("/") else f"{job.work_dir.rstrip('/')}/{pattern}"
@@ -175,7 +178,7 @@ def glob_of(pattern: str, job: Job) -> str:
 
 
 def is_anybodys(glob: str, job: Job) -> bool:
-    """Whether nothing in the file's name tells the run's logs from those of the user's other jobs."""
+    """Return True if nothing in the file's name tells the run's logs from those of the user's other jobs."""
     stem, _, ending = glob.rpartition("/")[2].rpartition(".")
     told = stem or ending
     if "*" not in glob or _literal(job.name) in told:
@@ -185,7 +188,7 @@ def is_anybodys(glob: str, job: Job) -> bool:
 
 
 def _replaced(letter: str, job: Job) -> str:
-    """What stands for one pattern letter."""
+    """Return what stands for one pattern letter."""
     if letter in _CHANGING:
         return "*"
     return _literal({"u": job.user, "x": job.name, "%": "%"}[letter])
@@ -193,8 +196,10 @@ def _replaced(letter: str, job: Job) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Without:
-    """Text of a name whose patterns Slurm has replaced: the job's own ids, and an array's task behind one,
-    become `*` wherever they stand alone."""
+    """Writer of globs from text of a name whose patterns Slurm has replaced.
+
+    The job's own ids, and an array's task behind one, become `*` wherever they stand alone.
+    """
 
     job: Job
 
@@ -210,5 +215,5 @@ class _Without:
 
 
 def _literal(text: str) -> str:
-    """Text that a glob takes as it stands, and in which config.toml finds no variable."""
+    """Escape text so that a glob takes it as it stands, and config.toml finds no variable in it."""
     return escape(text).replace("$", "[$]")

@@ -1,8 +1,9 @@
 """Bytes of a training's log as clean lines: progress bars cut apart, colours and rank prefixes taken off.
 
-What a program draws to show that it waits: dots, and a sign that turns. Neither says that it gets on.
+Also taken off is what a program draws to show that it waits, dots and a sign that turns: neither says that it
+gets on.
 
-Network addresses in a training's log: which host has which, and with whom a connection failed.
+Also read are network addresses: which host has which, and with whom a connection failed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*+\x07")
 _REDRAW = re.compile(r"\x1b\[(?:\d*[AFG]|2[JK]|(?:\d+;\d+)?[Hf])|\x08+")
-"""What a bar writes before its next state instead of a carriage return: cursor moved, line erased."""
+"""Signs that a bar writes before its next state instead of a carriage return: cursor moved, line erased."""
 _REDRAW_BYTES = re.compile(_REDRAW.pattern.encode())
 _RANK = re.compile(
     r"\s*(?:"
@@ -39,9 +40,10 @@ LONGEST = 8192
 
 
 class LogLine(NamedTuple):
-    """One line without its prefix. `rank` is what that said (`3`, `rank3`, `n1:3`, `Actor pid=7`), or empty.
+    """Line of a log without its prefix.
 
-    `final`: the last state of a progress bar, or a whole line: worth showing to people. `open`: it may go on.
+    `rank` is what the prefix said (`3`, `rank3`, `n1:3`, `Actor pid=7`), or empty. `final`: the last state of
+    a progress bar, or a whole line: worth showing to people. `open`: it may go on.
     """
 
     text: str
@@ -51,7 +53,7 @@ class LogLine(NamedTuple):
 
 
 def read_lines(data: bytes) -> tuple[list[LogLine], int]:
-    """The lines in `data`, and how many of its bytes are done with.
+    """Return the lines in `data`, and how many of its bytes are done with.
 
     An unfinished last line is read too (a progress bar never finishes its line), less a number that may be
     cut at its end, but it is not done with: its end comes again when more was written.
@@ -75,7 +77,7 @@ def read_lines(data: bytes) -> tuple[list[LogLine], int]:
 
 
 def _add(lines: list[LogLine], raw: str) -> None:
-    """The states of a bar that wrote over itself."""
+    """Add the states of a bar that wrote over itself."""
     parts = [part for part in raw.split("\r") if part and not part.isspace()]
     for number, part in enumerate(parts, 1):
         lines.append(_line(part, final=number == len(parts)))
@@ -104,12 +106,12 @@ _REDRAWN = (b"\r", b"\b", b"\x1b")
 
 
 def without(text: str) -> str:
-    """What a text says beside dots and spinners."""
+    """Return what a text says beside dots and spinners."""
     return _SPINNER.sub("", text)
 
 
 def redraws(data: bytes) -> bool:
-    """Whether the bytes draw over what stands in their line."""
+    """Return True if the bytes draw over what stands in their line."""
     return any(sign in data for sign in _REDRAWN)
 
 
@@ -143,7 +145,7 @@ def learn(lines: Sequence[LogLine], addresses: dict[str, str]) -> None:
 
 
 def of(text: str) -> str:
-    """The address or name of the host at the other end in a line about a failed connection, or empty."""
+    """Return the host at the other end in a line about a failed connection, by address or name, or empty."""
     named = _NAME.search(text)
     if named:
         return named[1]
@@ -152,12 +154,12 @@ def of(text: str) -> str:
 
 
 def is_address(peer: str) -> bool:
-    """True for an address, False for a name."""
+    """Return True for an address, False for a name."""
     return re.fullmatch(rf"{_IPV4}|{_IPV6}", peer) is not None
 
 
 def node(host: str, nodes: Sequence[str]) -> str:
-    """Whose name a host's is, of the job's nodes: `n12.example.org` and `n12-ib0` are n12; or empty."""
+    """Return the job's node that a host's name means, or empty: `n12.example.org` and `n12-ib0` are n12."""
     for name in sorted(nodes, key=len, reverse=True):
         if host == name or re.match(rf"{re.escape(name)}[-.]", host):
             return name

@@ -1,6 +1,6 @@
-"""What a training's log lines measure: its loss, how long an iteration takes, and what was skipped.
+"""Measures in a training's log lines: its loss, how long an iteration takes, and what was skipped.
 
-Known without configuration: the frameworks of `trainlog`, in the forms that their public logs show.
+Known without configuration: the frameworks of `progress`, in the forms that their public logs show.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _LOSS_NAMES = (
     "epoch_",
     "batch_",
 )
-"""What may stand before `loss`; the first ones are the surest."""
+"""Words that may stand before `loss`; the first ones are the surest."""
 _RECORD = re.compile(
     r"\b(?:best|lowest|min(?:imum|imal)?|prev(?:ious)?|last|old|target|initial|first|max(?:imum|imal)?)"
     r"[\w ]{0,16}[ :=_/-]{1,3}$"
 )
-"""What stands before a loss that is a record of the past, or an aim."""
+"""Words before a loss that is a record of the past, or an aim."""
 _NO_AIM = re.compile(
     r"reward|\bkl\b|[/_]kl\b|advantage|\bpg_|policy|entropy|clip_?(?:ratio|frac)|critic|actor|\breturns?\b"
 )
-"""What stands beside a loss that is not meant to fall: that of a policy, which is trained for a reward."""
+"""Words beside a loss that is not meant to fall: that of a policy, which is trained for a reward."""
 _LENGTH = re.compile(
     r"\b(?:response|completions?|prompt|sequence|seq|episode|ep|rollout)[\w/]{0,12}len\w{0,4}[\w/]{0,8}"
     rf"['\"]?[:= ]+({_NUMBER})"
@@ -75,7 +75,7 @@ _SAMPLES = (
     ),
 )
 _ITERATIONS = (("it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),)
-"""How much a second: needles and the number; of several in a line the first (an average)."""
+"""Rates a second: needles and the number; of several in a line the first (an average)."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _BATCH = re.compile(r"global[ _]batch[ _]size: *(\d+)")
 _SKIPPED = re.compile(r"skipped iterations: *(\d+)")
@@ -87,14 +87,14 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Skipped iterations: since the last report, or all since the start (`running`)."""
+    """Count of skipped iterations: since the last report, or all since the start (`running`)."""
 
     count: int
     running: bool
 
 
 class Spots(NamedTuple):
-    """Where a line tells what, by begin and end of each number; None: it does not.
+    """Places in which a line tells its measures, by begin and end of each number; None: it does not.
 
     They depend on no digit, only on where digits stand. `name`: what stands before the loss; `falls`: it is
     one that training makes fall; `doubted`: it may be NaN in other words; `seconds`: of an iteration, in a
@@ -120,7 +120,7 @@ NOWHERE = Spots()
 
 
 def spots_of(text: str) -> Spots:
-    """Where a line tells what it measures."""
+    """Find where a line tells what it measures."""
     loss = find_loss(text)
     seconds, unit = _find_seconds(text)
     skipped = _SKIPPED.search(text) or _SKIPPED_RUNNING.search(text) if "skipped" in text else None
@@ -144,7 +144,7 @@ def spots_of(text: str) -> Spots:
 
 
 def find_loss(text: str) -> re.Match[str] | None:
-    """The surest loss, or None."""
+    """Find the surest loss in a line, or None."""
     best = None
     for match in _LOSS.finditer(text) if "oss" in text else ():
         begin = match.start() - 1
@@ -157,7 +157,7 @@ def find_loss(text: str) -> re.Match[str] | None:
 
 
 def _loss_rank(before: str) -> int | None:
-    """How surely a loss is the training's, by what stands before it: 0 is the surest, None: it is not."""
+    """Rank how surely a loss is the training's, by what stands before it: 0 is surest, None: it is not."""
     for rank, name in enumerate(_LOSS_NAMES):
         if before.endswith(name):
             return rank
@@ -176,7 +176,7 @@ def _find_seconds(text: str) -> tuple[Span | None, float]:
 
 
 def _find_rate(text: str, patterns: Sequence[tuple[str, re.Pattern[str]]]) -> Span | None:
-    """Where a rate stands, which may have commas in it."""
+    """Find where a rate stands, which may have commas in it."""
     for needle, pattern in patterns:
         if needle in text and (match := pattern.search(_THOUSANDS.sub("", text))):
             begin, end = match.span(1)
@@ -187,7 +187,7 @@ def _find_rate(text: str, patterns: Sequence[tuple[str, re.Pattern[str]]]) -> Sp
 
 
 def loss(text: str, spots: Spots) -> float | None:
-    """The training loss in this line (may be NaN or infinite), or None. Validation losses do not count.
+    """Return the training loss in this line (may be NaN or infinite), or None; no validation loss counts.
 
     Also NaN: a report of Megatron about NaN iterations, which then names no loss, and the loss of 0 that HF
     Trainer prints beside a gradient that is NaN.
@@ -199,18 +199,18 @@ def loss(text: str, spots: Spots) -> float | None:
 
 
 def loss_name(text: str, spots: Spots) -> str:
-    """What stands before a loss: which one it is."""
+    """Return what stands before a loss: which one it is."""
     found = _NAME.search(text[spots.name[0] : spots.name[1]])
     return found[0].strip(" .-0123456789").lower() if found else ""
 
 
 def length(text: str, spots: Spots) -> float | None:
-    """How long what is worked on is, by this line: answers, sequences, episodes; or None."""
+    """Return the length of what is worked on (answers, sequences, episodes) by this line, or None."""
     return _positive(text, spots.length)
 
 
 def seconds(text: str, spots: Spots) -> float | None:
-    """How long one iteration takes by this line's own words, or None."""
+    """Return how long one iteration takes by this line's own words, or None."""
     if spots.seconds:
         return _positive(text, spots.seconds, spots.unit)
     rate = _positive(text, spots.iterations)
@@ -218,7 +218,7 @@ def seconds(text: str, spots: Spots) -> float | None:
 
 
 def cost(text: str, spots: Spots, taken: float | None) -> tuple[str, float] | None:
-    """Seconds for one token, sample or iteration, and which of them; None where the line does not say.
+    """Return the seconds for one token, sample or iteration, and which of them; None where it is not told.
 
     `taken` is what `seconds` says of it. A batch that grows lengthens iterations, not samples or tokens.
     """
@@ -232,14 +232,14 @@ def cost(text: str, spots: Spots, taken: float | None) -> tuple[str, float] | No
 
 
 def skipped(text: str, spots: Spots) -> Skipped | None:
-    """Iterations skipped for overflowing gradients, as Megatron and DeepSpeed say it, or None."""
+    """Return the iterations skipped for overflowing gradients, as Megatron and DeepSpeed say it, or None."""
     if spots.skipped is None:
         return None
     return Skipped(digits(text[spots.skipped[0] : spots.skipped[1]]), spots.running)
 
 
 def _positive(text: str, spot: Span | None, unit: float = 1.0) -> float | None:
-    """The number that stands there, where it is one above 0."""
+    """Return the number that stands there, where it is one above 0."""
     if spot is None:
         return None
     value = float(text[spot[0] : spot[1]].replace(",", "")) * unit

@@ -1,11 +1,11 @@
-"""How far a training is, as its log lines say.
+"""Progress of a training, as its log lines tell it.
 
 Known without configuration: Megatron(-DeepSpeed), DeepSpeed, torchtitan, MaxText, Pax, nanoGPT, Composer,
 OLMo, NeMo, Lightning, HF Trainer, fairseq, flair, timm, OpenCLIP, big_vision, Keras, Levanter, mmcv, ESPnet,
 t5x, stable-baselines3, RLlib, verl, molecular dynamics, boosted trees, epochs alone, bars of tqdm and rich.
 
-Forms (`trainforms`) as their public logs show them. Every pattern reads a line in a time that grows as its
-length does: lines of megabytes occur.
+Forms (`progress_forms`) are as their public logs show them. Every pattern reads a line in a time that grows
+as its length does: lines of megabytes occur.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _GLUED = 1000
 
 
 class ProgressReport(NamedTuple):
-    """One line that says how far the training is. `series` tells different counters apart.
+    """Report of one line that says how far the training is; `series` tells different counters apart.
 
     `mark` tells two reports apart whose numbers were rounded to one (HF Trainer's epoch), where it is not 0.
     `coarse`: it counts only where nothing finer tells a number. `seldom`: see Format.
@@ -74,7 +74,7 @@ _PLURAL = re.compile(
 )
 """Words that are counts only where a loss stands beside: else they tell how many there will be."""
 _RATE_OF = re.compile(r"(?:\b(?:ms|s|secs?|seconds?|time|tokens?|samples?)/|\bper[ _]|\bfps )$")
-"""What stands before `batch 35.33` where that is no count: `ms/batch`, `s/step`, `per step`, `fps step`."""
+"""Words before `batch 35.33` where that is no count: `ms/batch`, `s/step`, `per step`, `fps step`."""
 _BYTES_BAR = re.compile(
     r"(?<![\d.])(\d+(?:\.\d+)?)([kMGT]?)B?/(\d+(?:\.\d+)?)([kMGT]?)B? "
     r"\[\d+:\d\d(?::\d\d)?<[^\]\r]{0,40}B/s"
@@ -116,10 +116,10 @@ _NO_PROGRESS = (
 
 
 class Spot(NamedTuple):
-    """Where a line says how far the training is; it depends on no digit, only on where digits stand.
+    """Place in which a line says how far the training is.
 
-    `start`: where the form begins; `groups`: of its pattern; `epoch`: the one that a count is of, where it
-    begins anew with each.
+    It depends on no digit, only on where digits stand. `start`: where the form begins; `groups`: of its
+    pattern; `epoch`: the one that a count is of, where it begins anew with each.
     """
 
     form: Format
@@ -131,18 +131,18 @@ class Spot(NamedTuple):
 
 
 def progress(text: str) -> ProgressReport | None:
-    """How far the training says it is in this line, in any format, or None."""
+    """Return how far the training says it is in this line, in any format, or None."""
     spot = spot_of(text)
     return reported(text, spot) if spot else None
 
 
 def lowered(text: str) -> str:
-    """In lower case, each letter at its place: one of them (İ) would become two."""
+    """Return the text in lower case, each letter at its place: one of them (İ) would become two."""
     return text.replace("\u0130", "i").lower()
 
 
 def spot_of(text: str) -> Spot | None:
-    """Where `progress` reads, or None."""
+    """Find the place that `progress` reads, or None."""
     for form in FORMATS:
         if form.needle in text and (match := form.pattern.search(text)):
             return _spot(form, match)
@@ -166,13 +166,13 @@ def _spot(form: Format, match: re.Match[str], epoch: Span | None = None, *, coar
 
 
 def epoch_spot(low: str) -> Span | None:
-    """Where a line (in lower case) names an epoch: `Epoch 3/10`, `epoch=3`; None where it names none."""
+    """Find where a line (in lower case) names an epoch: `Epoch 3/10`, `epoch=3`; None where it names none."""
     match = _IN_EPOCH.search(low) if "epoch" in low else None
     return match.span(1) if match else None
 
 
 def reported(text: str, spot: Spot) -> ProgressReport:
-    """What a line says at a spot that was found in it, or in another one of its shape."""
+    """Read what a line says at a spot that was found in it, or in another one of its shape."""
     form, groups = spot.form, [text[begin:end] for begin, end in spot.groups]
     number, total = form.read(groups)
     if spot.epoch:
@@ -183,7 +183,7 @@ def reported(text: str, spot: Spot) -> ProgressReport:
 
 
 def _any_counter(text: str) -> Spot | None:
-    """`step 12`, `iter: 7/90`, `batch=3`: what a training that somebody wrote himself says.
+    """Find a counter of a training that somebody wrote himself: `step 12`, `iter: 7/90`, `batch=3`.
 
     Words such as `load` make no difference where the line tells the training's loss. Without one it may be a
     step of something else.
@@ -202,7 +202,7 @@ def _any_counter(text: str) -> Spot | None:
 
 
 def _coarse(text: str) -> Spot | None:
-    """What grows seldom, or is told beside the count."""
+    """Find a counter that grows seldom, or is told beside the count."""
     if any(map(text.__contains__, _NO_PROGRESS)) and measures.find_loss(text) is None:
         return None
     for form in COARSE:
@@ -212,7 +212,7 @@ def _coarse(text: str) -> Spot | None:
 
 
 def _counts(text: str, match: re.Match[str], *, told: bool) -> bool:
-    """Whether it is a count: a word of its own, no time or rate of one, and no size of a batch."""
+    """Return True if it is a count: a word of its own, no time or rate of one, and no size of a batch."""
     if match[0].startswith("batch ") and not (told or match[2] or epoch_spot(text)):
         return False
     before = text[max(match.start() - 10, 0) : match.start()]
@@ -221,12 +221,12 @@ def _counts(text: str, match: re.Match[str], *, told: bool) -> bool:
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """A configured pattern, compiled once."""
+    """Compile a configured pattern, once."""
     return re.compile(pattern)
 
 
 def words(series: str, number: float, total: float | None = None) -> str:
-    """A report as people read it: `iteration 12/90`; of a progress bar only `12/90`; `epoch 3, batch 12`."""
+    """Return a report as people read it: `iteration 12/90`; of a bar only `12/90`; `epoch 3, batch 12`."""
     parts = in_epoch(series, number)
     if parts:
         return f"epoch {parts[0]:.0f}, {series.removesuffix(_OF_EACH_EPOCH)} {parts[1]:.0f}"
@@ -235,7 +235,7 @@ def words(series: str, number: float, total: float | None = None) -> str:
 
 
 def latest(line: LogLine, pattern: str | None = None) -> str:
-    """Of a line that may hold many states, one behind the other, the last; all of it where it holds one."""
+    """Return the last of many states that a line holds one behind the other; all of it where it holds one."""
     if not line.open and len(line.text) <= _GLUED:
         return line.text
     text = line.text[-OPEN_AT_MOST:]
@@ -247,7 +247,7 @@ def latest(line: LogLine, pattern: str | None = None) -> str:
 
 
 def _states(text: str) -> list[re.Match[str]]:
-    """All that `progress` could take the first of."""
+    """Find all matches of which `progress` could take the first."""
     for form in FORMATS:
         if form.needle in text and (found := list(form.pattern.finditer(text))):
             return found
@@ -258,13 +258,15 @@ def _states(text: str) -> list[re.Match[str]]:
 
 
 def in_epoch(series: str, number: float) -> tuple[float, float] | None:
-    """Epoch and batch of a bar that begins anew with each epoch and has no total; None for all other series,
-    whose number people can read."""
+    """Return epoch and batch of a bar that begins anew with each epoch and has no total.
+
+    None for all other series, whose number people can read.
+    """
     return divmod(number, EPOCH) if series.endswith(_OF_EACH_EPOCH) else None
 
 
 def progress_by(pattern: str, text: str) -> ProgressReport | None:
-    """The number that the user's own pattern finds: its first group, else all of the match."""
+    """Return the number that the user's own pattern finds: its first group, else all of the match."""
     match = compiled(pattern).search(text)
     if not match:
         return None

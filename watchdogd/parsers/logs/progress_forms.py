@@ -1,4 +1,4 @@
-"""How the frameworks write how far they are: one form a line, found by a word that must stand in it."""
+"""Forms in which the frameworks write how far they are, each found by a word that must stand in the line."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 EPOCH = 1e9
-"""What an epoch counts where the number of its batches is not told."""
+"""Number that an epoch counts where the number of its batches is not told."""
 WORK = "work"
 """The series of what is no progress of the training: batches that are evaluated, files that are loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How one framework writes its progress: `needle` must stand in the line before `pattern` is tried.
+    """Form in which one framework writes its progress.
 
-    `rounded`: the number is, and the rest of the line tells two apart. `coarse`: it grows seldom, beside
-    lines that say more and are not known.
+    `needle` must stand in the line before `pattern` is tried. `rounded`: the number is, and the rest of the
+    line tells two apart. `coarse`: it grows seldom, beside lines that say more and are not known.
     """
 
     series: str
@@ -34,24 +34,24 @@ class Format:
 
 
 def plain(groups: Sequence[str]) -> tuple[float, float | None]:
-    """A counter, and its total where it has one."""
+    """Return a counter, and its total where it has one."""
     return to_number(groups[0]), to_number(groups[1]) if len(groups) > 1 and groups[1] else None
 
 
 def of_epoch(groups: Sequence[str]) -> tuple[float, float | None]:
-    """A counter that begins anew with each epoch; where no total is known, an epoch counts EPOCH."""
+    """Return a counter that begins anew with each epoch; where no total is known, an epoch counts EPOCH."""
     epoch, number, total = groups
     return to_number(epoch) * (to_number(total) if total else EPOCH) + to_number(number), None
 
 
 def scaled(groups: Sequence[str]) -> tuple[float, float | None]:
-    """`2.13kit/100kit`: four groups, each number before its prefix."""
+    """Return count and total of `2.13kit/100kit`, given in four groups, each number before its prefix."""
     number, prefix, total, of = groups
     return to_number(number) * _THOUSANDS[prefix], to_number(total) * _THOUSANDS[of]
 
 
 def _either(groups: Sequence[str]) -> tuple[float, float | None]:
-    """The one of its groups that matched."""
+    """Return the one of its groups that matched."""
     return to_number("".join(groups)), None
 
 
@@ -64,7 +64,7 @@ _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def to_number(text: str) -> float:
-    """A count as people write it: `1,200,000`."""
+    """Read a count as people write it: `1,200,000`."""
     number = float(text if text.isdecimal() else text.replace(",", "").replace(" ", ""))
     return number if number < _LARGEST else _LARGEST
 
@@ -83,8 +83,10 @@ def _format(
 
 _RICH_EPOCH = r"(?:(?!Epoch \d+(?:/\d+)?\s).)*?"
 _BAR_EPOCH = r"(?:(?!Epoch \d+:).)*?"
-"""What may stand between an epoch and the count of its batches: no other epoch, lest a long line of epochs
-be searched to its end from each of them."""
+"""Text that may stand between an epoch and the count of its batches: no other epoch.
+
+Otherwise a long line of epochs would be searched to its end from each of them.
+"""
 # A pattern begins with its letters, and looks back behind them: so it is searched for in a fifth of the time.
 FORMATS = (
     _format("iteration", "iteration", r"iteration(?<!\witeration)\s+(\d+)/\s*(\d+)\s*\|"),

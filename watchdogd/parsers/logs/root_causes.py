@@ -1,6 +1,6 @@
 """Kinds of causes at the root: GPUs, memory, disks, files, processes, the batch system's own word.
 
-A kind of cause for which a training dies or hangs: the words by which its line is known.
+Each is a kind of cause for which a training dies or hangs, with the words by which its line is known.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _NONE_AFTER = re.compile(
 _MANY_AFTER = re.compile(r"s\b|[ _](?:errors|events)\b")
 _OFF_AFTER = re.compile(r"[\w.-]{0,40}+['\"]?\s?[:=]\s{0,9}+['\"]?(?:none|no|off|false|never|disabled)\b")
 _OPTION_BEFORE = re.compile(r"(?:^|\s)['\"]?-\S{0,40}$")
-"""Of a setting that is off, and of an option of a command line: they only name what may happen."""
+"""Form of a setting that is off, and of an option of a command line: they only name what may happen."""
 _NONE_BEFORE = re.compile(r"\b(?:no|without|avoid|avoiding)\s+$")
 _ZERO_BEFORE = re.compile(r"\b0\s+$")
 
 
 @dataclass(frozen=True, slots=True)
 class FailureKind:
-    """One kind of cause. Lower `weight` lies nearer to the root: what follows from others has a high one.
+    """Kind of cause; the lower its `weight`, the nearer it lies to the root.
 
-    One of `needles` (lower case) must stand in the line, and `pattern`, where there is one, must fit it.
-    `quoted`: the line itself says more than its kind.
+    What follows from others has a high weight. One of `needles` (lower case) must stand in the line, and
+    `pattern`, where there is one, must fit it. `quoted`: the line itself says more than its kind.
     """
 
     name: str
@@ -34,14 +34,14 @@ class FailureKind:
     quoted: bool = False
 
     def fits(self, text: str, low: str) -> bool:
-        """Whether a line (and the same in lower case) is of this kind."""
+        """Return True if a line (and the same in lower case) is of this kind."""
         if self.pattern is None:
             return any(_happened(low, needle) for needle in self.needles)
         return any(needle in low for needle in self.needles) and self.pattern.search(text) is not None
 
 
 def _happened(low: str, needle: str) -> bool:
-    """Whether a line says that it happened: not `ECC errors: 0`, `0 bus errors`, `no ...`."""
+    """Return True if a line says that it happened: not `ECC errors: 0`, `0 bus errors`, `no ...`."""
     at = low.find(needle)
     if at < 0:
         return False
@@ -54,7 +54,7 @@ def _happened(low: str, needle: str) -> bool:
 
 
 def kind(name: str, weight: int, *needles: str, only: str = "", quoted: bool = False) -> FailureKind:
-    """A kind; `only` is its pattern."""
+    """Make a kind; `only` is its pattern."""
     return FailureKind(name, weight, needles, re.compile(only) if only else None, quoted)
 
 
@@ -63,7 +63,7 @@ EXCEPTION = r"^[\w.]{0,200}(?:Error|Exception|Timeout|Expired|Interrupt): "
 OF_A_TASK = r"^srun: error: \S+: tasks? [\d,-]+: "
 EXIT_CODE = r"^\s*exitcode\s*: -?"
 EXIT_OF = r"\bexitcode\s*: -"
-"""Before the number of the signal that ended a rank, as torchrun writes it."""
+"""Text before the number of the signal that ended a rank, as torchrun writes it."""
 
 
 ROOTS = (

@@ -1,14 +1,14 @@
-"""Files of a training that are no lines for people: their records as such lines.
+"""Files of a training that hold records, not lines for people, read as such lines.
 
 TensorBoard's event files, tables with a header whatever their name (Lightning's and Keras's CSVLogger),
 MLflow's metric files, and documents that are written anew each time: the `log_history` of a Hugging Face
 `trainer_state.json`, W&B's summary. JSON lines and logfmt are read as they are.
 
-Scalars of TensorBoard's event files as lines of text: `step 120 train/loss: 2.31`.
+Scalars of TensorBoard's event files become lines of text: `step 120 train/loss: 2.31`.
 
-An event file is a row of records: length (8 bytes), its checksum (4), data, the data's checksum (4); the
-data is an Event in protobuf's wire form (tensorflow/core/util/event.proto). Of it the step and the scalars
-are read, no matter whether TensorFlow, PyTorch or tensorboardX wrote them.
+An event file is a row of records: length (8 bytes), its checksum (4), data, the data's checksum (4); the data
+is an Event in protobuf's wire form (tensorflow/core/util/event.proto). Of it the step and the scalars are
+read, no matter whether TensorFlow, PyTorch or tensorboardX wrote them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ _FLOAT, _DOUBLE = 1, 2
 
 
 def read_events(data: bytes, *, timed: bool = False) -> tuple[list[LogLine], int]:
-    """The scalars in `data`, each behind its time where they are to be `timed`, and how many of its bytes are
-    done with. What is no record is passed over."""
+    """Return the scalars in `data`, and how many of its bytes are done with.
+
+    Each stands behind its time where they are to be `timed`. What is no record is passed over.
+    """
     at = 0 if _is_head(data, 0) else _next_record(data, 0)
     lines: list[LogLine] = []
     while at + HEAD <= len(data):
@@ -57,8 +59,10 @@ def read_events(data: bytes, *, timed: bool = False) -> tuple[list[LogLine], int
 
 
 def _next_record(data: bytes, begin: int) -> int:
-    """Where the next record begins, behind images or histograms of many megabytes, too; where none does, all
-    is done with but what may be a cut beginning."""
+    """Find where the next record begins, also behind images or histograms of many megabytes.
+
+    Where none does, all is done with but what may be a cut beginning.
+    """
     last = max(len(data) - HEAD + 1, begin)
     for maybe in islice(_MAYBE.finditer(data, begin + 3), TRIED):
         if _is_head(data, maybe.start() - 3):
@@ -74,7 +78,7 @@ def _is_head(data: bytes, at: int) -> bool:
 
 
 def _checksum(data: bytes) -> int:
-    """The masked CRC-32C that TFRecord keeps."""
+    """Return the masked CRC-32C that TFRecord keeps."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -110,13 +114,13 @@ def _scalars(event: bytes, *, timed: bool) -> Iterator[LogLine]:
 
 
 def scalar(name: str, step: float | str, value: str) -> str:
-    """A scalar as a line: only the loss's step is the training's for sure, the others may be a monitor's."""
+    """Return a scalar as a line: only the loss's step is surely the training's, others may be a monitor's."""
     said = f"{name}: {value}"
     return f"step {step} {said}" if measures.find_loss(said) else f"{name} at {step}: {value}"
 
 
 def _value(summary: bytes) -> Iterator[tuple[str, float]]:
-    """The scalar of one Summary.Value, with its tag."""
+    """Read the scalar of one Summary.Value, with its tag."""
     tag, found = "", None
     for field, kind, value in _fields(summary):
         if field == 1 and isinstance(value, bytes):
@@ -130,7 +134,7 @@ def _value(summary: bytes) -> Iterator[tuple[str, float]]:
 
 
 def _tensor(tensor: bytes) -> float | None:
-    """A tensor that holds one float or double."""
+    """Read a tensor that holds one float or double."""
     kind, content, floats = 0, b"", b""
     for field, _, value in _fields(tensor):
         if field == 1 and isinstance(value, int):
@@ -148,7 +152,7 @@ def _tensor(tensor: bytes) -> float | None:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """The fields of a message: number, wire type, and a number or bytes. IndexError where it is cut."""
+    """Read the fields of a message: number, wire type, and a number or bytes. IndexError where it is cut."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -194,19 +198,24 @@ _NONE = frozenset({"nan", "inf", "-inf", "none", "null", "na"})
 
 
 def is_whole(path: str) -> bool:
-    """Whether a file is written anew each time, so that all of it has to be read. OSError where it cannot."""
+    """Return True if a file is written anew each time, so that all of it has to be read.
+
+    OSError where it cannot be read.
+    """
     return os.path.basename(path) == STATE or (path.endswith(".json") and _is_document(path))
 
 
 def is_text(path: str) -> bool:
-    """Whether a file is one of lines that may go on."""
+    """Return True if a file is one of lines that may go on."""
     name = os.path.basename(path)
     return ".tfevents." not in name and not name.endswith((".csv", ".json"))
 
 
 def read(path: str, data: bytes, *, timed: bool = False) -> tuple[list[LogLine], int]:
-    """The lines of `data`, new bytes of the file, and how many of them are done with; `timed`: with the times
-    that records bear beside what they tell. OSError where a header cannot be read."""
+    """Return the lines of `data`, new bytes of the file, and how many bytes of it are done with.
+
+    `timed`: with the times that records bear beside what they tell. OSError where a header cannot be read.
+    """
     if ".tfevents." in os.path.basename(path):
         return read_events(data, timed=timed)
     if is_whole(path):
@@ -220,7 +229,7 @@ def read(path: str, data: bytes, *, timed: bool = False) -> tuple[list[LogLine],
 
 
 def _is_document(path: str) -> bool:
-    """Whether all of a file is one document, not one a line."""
+    """Return True if all of a file is one document, not one a line."""
     with open(path, "rb") as file:
         data = file.read(DOCUMENT_AT_MOST + 1)
     if len(data) > DOCUMENT_AT_MOST:
@@ -232,7 +241,7 @@ def _is_document(path: str) -> bool:
 
 
 def _separator(path: str, lines: list[LogLine]) -> str:
-    """What stands between the cells of a table, by its name or by its rows; empty: it is none."""
+    """Find what stands between the cells of a table, by its name or by its rows; empty: it is none."""
     if path.endswith(TABLES):
         with open(path, "rb") as file:
             head = file.readline(HEADER).decode("utf-8", "replace")
@@ -243,7 +252,7 @@ def _separator(path: str, lines: list[LogLine]) -> str:
 
 
 def _is_row(line: LogLine, separator: str) -> bool:
-    """Whether a line is one of a table of numbers, of which some may be missing."""
+    """Return True if a line is one of a table of numbers, of which some may be missing."""
     cells = line.text.split(separator)
     return len(cells) > 1 and any(cells) and all(not each.strip() or _is_number(each) for each in cells)
 
@@ -260,7 +269,7 @@ def _header(path: str, separator: str) -> list[str]:
 
 
 def _rows(lines: list[LogLine], separator: str, names: list[str]) -> list[LogLine]:
-    """Rows as `name: value` each; what does not fit the header stays as it is."""
+    """Write rows as `name: value` each; what does not fit the header stays as it is."""
     found = []
     for line in lines:
         cells = next(csv.reader([line.text], delimiter=separator), [])
@@ -275,7 +284,7 @@ def _rows(lines: list[LogLine], separator: str, names: list[str]) -> list[LogLin
 
 
 def _metric(name: str, line: LogLine, *, timed: bool) -> LogLine:
-    """MLflow's `TIME VALUE STEP`, in a file that bears the metric's name."""
+    """Read MLflow's `TIME VALUE STEP`, in a file that bears the metric's name."""
     parts = line.text.split()
     if len(parts) != 3:
         return line
@@ -284,7 +293,7 @@ def _metric(name: str, line: LogLine, *, timed: bool) -> LogLine:
 
 
 def _records(data: bytes) -> list[LogLine]:
-    """The newest records of a document: of a state's history, of a list; or all of it as one."""
+    """Return the newest records of a document: of a state's history, of a list; or all of it as one."""
     try:
         told = parse_json(data)
     except ValueError:
@@ -297,7 +306,10 @@ def _records(data: bytes) -> list[LogLine]:
 
 
 def _flat(told: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """What is nested under names that tell the way to it; of a list of numbers its length, and the last."""
+    """Flatten what is nested, under names that tell the way to it.
+
+    Of a list of numbers its length is told, and the last.
+    """
     if isinstance(told, dict):
         for key, value in told.items():
             yield from _flat(value, f"{name}.{key}" if name else str(key))
