@@ -135,6 +135,7 @@ def test_status_without_a_daemon_is_not_alive(dog: Dog) -> None:
         "checks": [],
         "holder": None,
         "alive": False,
+        "switches": [],
     }
 
 
