@@ -30,7 +30,7 @@ def begin() -> Iterator[Callable[[Callable[[], float]], Schedule]]:
     yield make
     for each in begun:
         if each._scheduler.running:
-            each._scheduler.shutdown(wait=True)
+            each._stop()
 
 
 @pytest.mark.parametrize("name", zones.ODD, ids=range(len(zones.ODD)))

@@ -113,11 +113,7 @@ class Schedule:
             self._ended = True
             if self._signal is not None:
                 log.info("ending: %s", signal.Signals(self._signal).name)
-            self._scheduler.shutdown(
-                wait=False
-            )  # it would wait with its jobs locked, which a round's end needs
-            for thread in self._threads:
-                thread.shutdown(wait=True)
+            self._stop()
         finally:
             self._ended = True
             for number, handler in before.items():
@@ -128,6 +124,12 @@ class Schedule:
             self._scheduler.start()
         except RuntimeError:
             raise StalledError(f"no round can be begun: {startup.NO_THREAD}") from None
+
+    def _stop(self) -> None:
+        """End the scheduler, then wait for what is under way."""
+        self._scheduler.shutdown(wait=False)  # else it waits with its jobs locked, which a round's end needs
+        for thread in self._threads:
+            thread.shutdown(wait=True)
 
     def _beat(self) -> bool:
         """Look whether to end, at the clock, and after the rounds; False: it is time to end."""
