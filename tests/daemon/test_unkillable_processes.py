@@ -70,9 +70,10 @@ def test_what_hangs_is_left_behind_named_and_held_until_it_is_gone(tmp_path: Pat
 def test_once_the_file_system_is_gone_they_are_too(tmp_path: Path) -> None:
     place = tmp_path / "hung"
     place.mkdir()
-    with HungMount(place):
+    with HungMount(place) as hung:
         process = subprocess.Popen(["stat", str(place / "x")], stderr=subprocess.DEVNULL)
         wait_until(lambda: place_of(process.pid) == str(place / "x"), 10, "it waits")
+        hung.wait_for_a_caller()
         process.kill()
         time.sleep(0.2)
         stuck = UnkillableProcesses.of("key", process.pid, 0.0)

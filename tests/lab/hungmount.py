@@ -6,6 +6,7 @@ of them that looks into the file system could never be ended, nor all that waits
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
@@ -51,6 +52,11 @@ class HungMount:
         self._end()
         subprocess.run(["umount", "--lazy", str(self._place)], check=True, timeout=60)
 
+    def wait_for_a_caller(self) -> None:
+        """Wait until the server has read a request: from then on its caller cannot be killed."""
+        assert self._server.stdout
+        assert self._server.stdout.readline()
+
     def _end(self) -> None:
         self._server.kill()
         self._server.communicate(timeout=60)
@@ -66,7 +72,8 @@ def _mount(place: str, more: str) -> int:
 
 
 def _serve(server: int) -> None:
-    """Take what comes, until whoever started this is gone."""
+    """Take what comes, and say so, until whoever started this is gone."""
+    os.set_blocking(sys.stdout.fileno(), False)
     while sys.stdin.fileno() not in select.select([server, sys.stdin.fileno()], [], [])[0]:
         try:
             request = os.read(server, 2**17)
@@ -76,6 +83,9 @@ def _serve(server: int) -> None:
         if opcode == _INIT:
             answer = _INIT_OUT.pack(7, 23, 65536, 0, 12, 9, 4096, 1, 0, 0, 0)
             os.write(server, _OUT.pack(_OUT.size + len(answer), 0, unique) + answer)
+        else:
+            with contextlib.suppress(BlockingIOError):  # nobody asks for them
+                os.write(sys.stdout.fileno(), b"read\n")
 
 
 def main(place: str, silent: str) -> None:

@@ -234,7 +234,7 @@ ROOTS = (
         "address already in use",
         2,
         "address already in use",
-        only=r"Error: .{0,500}?[Aa]ddress already in use",
+        only=r"Error: (?:(?!Error: ).){0,500}?[Aa]ddress already in use",
     ),
     kind(
         "no usable GPU",
