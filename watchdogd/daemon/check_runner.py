@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 class CheckRunner:
     """Last start of each check, what it remembers, and what it said last (`latest`).
 
-    `looks` are the newest looks at the queue, `uid` is for whom (see Looks).
+    `looks` are the newest looks at the queue, `uid` is for whom (see Snapshots).
 
     `troubles` are the daemon's own, by subject: what is found here is written there.
     """

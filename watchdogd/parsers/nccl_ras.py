@@ -2,7 +2,7 @@
 
 Both tell of every communicator how many operations of each kind its ranks have launched. The text, which
 people read, names ranks only where they are fewer than half: of the others it gives numbers. Until 2.25 all
-kinds were counted as one ("collective"). We ask for text (see `rasclient`). Lines that are not known are
+kinds were counted as one ("collective"). We ask for text (see `ras_client`). Lines that are not known are
 passed over: each release has others.
 """
 
