@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -230,3 +232,16 @@ def test_where_nobody_answers_the_message_is_as_before(tmp_path: Path) -> None:
         message = first_message(tmp_path)
     assert message.headline.startswith("[CRITICAL] glide: silent: nothing was written to ")
     assert "NCCL" not in message.body
+
+
+def test_of_a_thousand_that_stall_at_once_few_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(stall_inquiry, "_ask_nodes", lambda errand, _seen: asked.append(errand.deed.run))
+    monkeypatch.setattr(stall_inquiry, "_ask_guards", lambda _errand, _seen: None)
+    monkeypatch.setattr(stall_inquiry, "_named", lambda stall, _seen: stall.event)
+    stalls: list[Any] = [
+        SimpleNamespace(event=object(), errand=SimpleNamespace(deed=SimpleNamespace(run=f"run-{number}")))
+        for number in range(1000)
+    ]
+    assert stall_inquiry.told(stalls, [each.event for each in stalls]) == tuple(each.event for each in stalls)
+    assert sorted(asked) == [f"run-{number}" for number in range(stall_inquiry.MOST)]

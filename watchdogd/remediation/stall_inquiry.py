@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from watchdogd.batch import node_steps, slurmtext
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 9.5
 """Seconds from the confirmation of a stall to its message, at most."""
+MOST = 8
+"""Runs that are asked about in one round: more that stall at once have one cause, which is none of theirs."""
 _NODES, _GUARDS = 8.5, 8.0
 _STARTING = 2.0
 """Seconds of a node's deadline that starting there and collecting may take."""
@@ -74,10 +77,13 @@ class RunEvidence:
 
 
 def told(stalls: Sequence[StallInquiry], events: Iterable[IncidentEvent]) -> tuple[IncidentEvent, ...]:
-    """Return the events, those of `stalls` with whom the evidence names, after PATIENCE seconds at most."""
+    """Return the events, those of `stalls` with whom the evidence names, after PATIENCE seconds at most.
+
+    Beyond MOST runs nobody is asked: what their checks said is all that is known of them.
+    """
     until = time.monotonic() + PATIENCE
     seen = {stall.errand.deed.run: RunEvidence() for stall in stalls}
-    asked = {stall.errand.deed.run: stall.errand for stall in stalls}
+    asked = dict(islice({stall.errand.deed.run: stall.errand for stall in stalls}.items(), MOST))
     threads = [
         thread
         for run, errand in asked.items()
