@@ -80,10 +80,10 @@ def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
     place = Home.existing(home)
     try:
         configured = load(place, pressing=True).runs
-    except Exception:
+    except Exception:  # in an emergency what the daemon wrote will do; else it is raised again
         if needed:
             raise
-        return {}  # in an emergency what the daemon wrote will do
+        return {}
     if run not in configured:
         if not needed:
             return {}

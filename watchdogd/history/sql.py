@@ -29,24 +29,20 @@ _SETTLED = ("state", "attempts", "next_try", "sent_at", "failure", "receipt")
 
 def add(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Add rows; those that are there already stay as they are: a record stored again changes nothing."""
-    _write(connection, table, insert(connection.dialect.name, table).on_conflict_do_nothing(), rows)
+    if rows:
+        _write(connection, table, _adding(connection.dialect.name, table), rows)
 
 
 def put(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Add rows, each in place of the one of its key."""
-    _write(connection, table, upsert(insert(connection.dialect.name, table), table), rows)
+    if rows:
+        _write(connection, table, _putting(connection.dialect.name, table), rows)
 
 
 def settle(connection: Connection, rows: Sequence[Row]) -> None:
     """Write what became of notifications; one that waits no longer is left as it is."""
-    new = insert(connection.dialect.name, notifications)
-    state = notifications.c.state
-    settled = new.on_conflict_do_update(
-        index_elements=["key"],
-        set_={name: new.excluded[name] for name in _SETTLED},
-        where=or_(state == "waiting", state == "diverted"),  # IN cannot be run for many rows
-    )
-    _write(connection, notifications, settled, rows)
+    if rows:
+        _write(connection, notifications, _settling(connection.dialect.name), rows)
 
 
 def remove(connection: Connection, table: Table, ids: Iterable[int]) -> None:
@@ -84,10 +80,33 @@ def upsert(new: Any, table: Table) -> Any:
     return new.on_conflict_do_update(index_elements=keys, set_=rest)
 
 
+@cache
+def _adding(dialect: str, table: Table) -> Any:
+    """Return the statement of `add`; each is made once, since a round writes ten tables."""
+    return insert(dialect, table).on_conflict_do_nothing()
+
+
+@cache
+def _putting(dialect: str, table: Table) -> Any:
+    """Return the statement of `put`."""
+    return upsert(insert(dialect, table), table)
+
+
+@cache
+def _settling(dialect: str) -> Any:
+    """Return the statement of `settle`."""
+    new = insert(dialect, notifications)
+    state = notifications.c.state
+    return new.on_conflict_do_update(
+        index_elements=["key"],
+        set_={name: new.excluded[name] for name in _SETTLED},
+        where=or_(state == "waiting", state == "diverted"),  # IN cannot be run for many rows
+    )
+
+
 def _write(connection: Connection, table: Table, statement: Any, rows: Sequence[Row]) -> None:
-    if rows:
-        names = _columns(table)
-        connection.execute(statement, [dict(zip(names, row, strict=True)) for row in rows])
+    names = _columns(table)
+    connection.execute(statement, [dict(zip(names, row, strict=True)) for row in rows])
 
 
 @cache
