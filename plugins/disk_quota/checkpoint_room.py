@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from watchdogd.checks import checkpoint_inventory
-from watchdogd.checks.checkpoint_inventory import CheckpointInventory
+from watchdogd.checks.checkpoint_inventory import Cadence, CheckpointInventory
 from watchdogd.system import pathname
 from watchdogd.system.clock import fresh
 from watchdogd.units import format_duration, format_size
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.checks.checkpoint_inventory import Cadence
 
 AGAIN = 600.0
 """Seconds between two looks at the checkpoints."""

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from watchdogd.system.mounts import mount_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.parsers.quota.models import StorageLimit
-    from watchdogd.system.mounts import Mount
+from watchdogd.parsers.quota.models import StorageLimit
+from watchdogd.system.mounts import Mount, mount_of
 
 _ROOT, _DEVICES = "/", "/dev/"
 

@@ -10,24 +10,20 @@ import grp
 import os
 import re
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota import beegfs, gpfs, lfs_quota, site_tool, zfs_btrfs_ceph
+from watchdogd.parsers.quota.models import StorageLimit
 from watchdogd.parsers.quota.tool_output import ParsedOutput, ToolOutput
 from watchdogd.plugins.disk_quota import du
 from watchdogd.plugins.disk_quota.coverage import covering, is_device
 from watchdogd.system.account import user_name
 from watchdogd.system.command import Answer, ask
-from watchdogd.system.mounts import mount_table, read_mounts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from watchdogd.parsers.quota.models import StorageLimit
-    from watchdogd.system.mounts import Mount
+from watchdogd.system.mounts import Mount, mount_table, read_mounts
 
 DEADLINE = 20.0
 """Seconds that one command may take; all of one source run side by side."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
+from watchdogd.parsers.quota.lfs_quota import StorageTarget
 from watchdogd.parsers.quota.models import BYTES, INODES
 from watchdogd.plugin import Amount, Result, Status, critical, ok, unknown, warning
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from watchdogd.parsers.quota.lfs_quota import StorageTarget
 
 WARN, CRIT = 0.05, 0.01
 """Free shares below which a target is told where the disk has no percentages of its own."""

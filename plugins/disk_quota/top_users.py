@@ -5,24 +5,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from watchdogd.checks.free_space import with_unit
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota import beegfs, gpfs, repquota
-from watchdogd.parsers.quota.models import BYTES, INODES
-from watchdogd.plugins.disk_quota.quota_sources import gpfs_tool
+from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
+from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, gpfs_tool
 from watchdogd.system.clock import fresh
 from watchdogd.system.command import ask
 from watchdogd.system.number import needed, real
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from watchdogd.parsers.quota.models import StorageLimit
-    from watchdogd.plugins.disk_quota.quota_sources import QuotaPath
 
 AGAIN = 900.0
 """Seconds between two questions."""

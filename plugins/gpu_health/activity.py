@@ -8,19 +8,14 @@ against what an idle card draws.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING
 
 from watchdogd.checks.node_checks import lasting, smoothed
+from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.plugin import Sign, Strength
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from watchdogd.parsers.gpu.models import Gpu
-    from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
-
+from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 
 QUIET, HIGH = 5.0, 90.0
 """Per cent of utilisation: at most, of a GPU that does nothing; at least, of one that seems busy."""

@@ -7,20 +7,14 @@ MI250X leaves power to the first. So each is held against its own kind, and agai
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from watchdogd.parsers.gpu.kernel_log import DriverEvent
+from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.plugin import Status
-from watchdogd.plugins.gpu_health.activity import QUIET
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from watchdogd.parsers.gpu.kernel_log import DriverEvent
-    from watchdogd.parsers.gpu.models import Gpu
-    from watchdogd.parsers.gpu.node_script import GpuNode
-    from watchdogd.plugins.gpu_health.activity import NamedGpu
-
+from watchdogd.plugins.gpu_health.activity import QUIET, NamedGpu
 
 _AT_ONCE = ("reset", "reboot", "gpu reset", "node reboot")
 """Actions that a driver asks for of a GPU that cannot go on; the others may wait for the end of the job."""

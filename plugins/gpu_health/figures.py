@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
+from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.plugin import Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from watchdogd.parsers.gpu.models import Gpu
-    from watchdogd.plugins.gpu_health.activity import NamedGpu
-    from watchdogd.plugins.gpu_health.faults import GpuLimits
+from watchdogd.plugins.gpu_health.activity import NamedGpu
+from watchdogd.plugins.gpu_health.faults import GpuLimits
 
 
 def _measured(gpus: Sequence[Gpu]) -> Iterator[tuple[str, str, list[float]]]:

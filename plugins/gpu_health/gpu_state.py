@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from watchdogd.checks.node_checks import NodeCheckState, smoothed
+from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.plugin import Sign
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from watchdogd.parsers.gpu.models import Gpu
 
 _KEPT = 4000
 """GPUs whose counters are kept."""

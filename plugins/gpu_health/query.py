@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.parsers import probe_sample
 from watchdogd.parsers.gpu import node_script
 from watchdogd.parsers.gpu.node_script import GpuNode
+from watchdogd.plugin import Job, Run
 from watchdogd.probe import answers
 from watchdogd.probe.answers import Question, Sample
 from watchdogd.system import command
 from watchdogd.system.smallfile import host_name
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from watchdogd.plugin import Job, Run
 
 _LAUNCH = 4.0
 """Seconds of a deadline that starting and collecting may take."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from watchdogd.checks import checkpoint_inventory, work_signs
-from watchdogd.plugin import Progress, Result, Status, warning
+from watchdogd.plugin import Progress, Result, Run, Status, warning
+from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
 from watchdogd.plugins.gpu_health.figures import describe_gpu
+from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 from watchdogd.units import format_duration, iso
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from watchdogd.plugin import Run
-    from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
-    from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 
 HUNG = "collective"
 """Subject of a job whose GPUs wait for one another."""

@@ -7,21 +7,15 @@ Which jobs and ends are a run's stands here too: those of its name, and jobs tha
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from watchdogd.batch.models import WAITING_STATES, Ending
+from watchdogd.batch.models import WAITING_STATES, Ending, Job, Snapshot
 from watchdogd.checks import working
+from watchdogd.plugin import Run
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from watchdogd.batch.models import Job, Snapshot
-    from watchdogd.plugin import Run
-
-    PostMortemOf = Callable[[str, str, float | None, float], str]
-    """Report in words of a job (id, raw id) that ran from the first time to the second."""
+PostMortemOf = Callable[[str, str, float | None, float], str]
+"""Report in words of a job (id, raw id) that ran from the first time to the second."""
 
 ENDS_KEPT = 12
 LIVES_KEPT = 200

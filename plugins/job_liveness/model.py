@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import pending_reasons
-from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES
+from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES, Ending, Job, Snapshot
 from watchdogd.batch.pending_reasons import Wait
+from watchdogd.plugin import Run
+from watchdogd.plugins.job_liveness.job_history import KillSwitch
 from watchdogd.units import format_duration, iso
-
-if TYPE_CHECKING:
-    from watchdogd.batch.models import Ending, Job, Snapshot
-    from watchdogd.plugin import Run
-    from watchdogd.plugins.job_liveness.job_history import KillSwitch
 
 
 @dataclass(frozen=True, slots=True)

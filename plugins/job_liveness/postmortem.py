@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.checks import checkpoint_files
 from watchdogd.parsers.logs import failures, log_files, progress
 from watchdogd.parsers.logs.log_lines import LogLine, read_lines
 from watchdogd.parsers.logs.progress_forms import WORK
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 SLACK = 60.0
 """Seconds by which the clocks of the batch system and of the file server may differ."""

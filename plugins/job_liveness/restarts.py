@@ -5,18 +5,13 @@ A job that comes again by plan (scrontab, or one that requeues itself for later)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
+from watchdogd.batch.models import Ending, Job
 from watchdogd.plugin import Result, Status, critical, notice, ok
-from watchdogd.plugins.job_liveness.model import describe_end, jobs_are, on_nodes
+from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
+from watchdogd.plugins.job_liveness.model import RunSituation, describe_end, jobs_are, on_nodes
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from watchdogd.batch.models import Ending, Job
-    from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
-    from watchdogd.plugins.job_liveness.model import RunSituation
 
 CRASHES = "crashes"
 """Subject of a crash loop: what becomes of the run after it is told beside it."""

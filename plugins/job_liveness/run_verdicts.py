@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from watchdogd.batch.models import PAUSED_STATES
+from watchdogd.batch.models import PAUSED_STATES, Job
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.plugin import STOPPED, SWITCH_LEFT, Result, Status, critical, ok, unknown, warning
+from watchdogd.plugins.job_liveness.job_history import JobHistory, KillSwitch
 from watchdogd.plugins.job_liveness.model import (
+    RunSituation,
     by_whom,
     clear_command,
     describe_end,
@@ -23,11 +24,6 @@ from watchdogd.plugins.job_liveness.model import (
     reason_of,
 )
 from watchdogd.units import format_duration, iso
-
-if TYPE_CHECKING:
-    from watchdogd.batch.models import Job
-    from watchdogd.plugins.job_liveness.job_history import JobHistory, KillSwitch
-    from watchdogd.plugins.job_liveness.model import RunSituation
 
 
 def running_verdict(situation: RunSituation, history: JobHistory) -> Result:

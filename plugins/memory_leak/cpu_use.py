@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from watchdogd.checks.node_checks import lasting, smoothed
+from watchdogd.parsers.probe_sample import Cpu
 from watchdogd.plugin import Sign, Strength
-
-if TYPE_CHECKING:
-    from watchdogd.parsers.probe_sample import Cpu
 
 KIND = "cpu"
 LIKE, FALLEN = 0.7, 0.1

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import slurmtext
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from watchdogd.batch.models import Ending
+from watchdogd.batch.models import Ending
 
 _OF_NODES = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 _FAILED = _OF_NODES | {"FAILED"}

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import pbs, processes, qstat, scontrol, slurm_snapshot, slurmtext
-from watchdogd.batch.models import PAUSED_STATES, WORKING_STATES, Snapshot
-from watchdogd.batch.run_models import run_of, slurm_users
+from watchdogd.batch.models import PAUSED_STATES, WORKING_STATES, Job, Snapshot
+from watchdogd.batch.run_models import Run, run_of, slurm_users
 from watchdogd.batch.slurm import QUERY_DEADLINE
 from watchdogd.config.loading import load
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
+from watchdogd.home.layout import Home
 from watchdogd.system import command
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from watchdogd.batch.models import Job
-    from watchdogd.batch.run_models import Run
-    from watchdogd.home.layout import Home
 
 _REACHABLE = WORKING_STATES | PAUSED_STATES
 

@@ -6,11 +6,8 @@ A Snapshot holds both at one time. All times are seconds since the epoch; None: 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OWN_MARK = "watchdogd:"
 """Jobs that watchdogd itself submits bear `--comment=watchdogd:HOME-ID`."""

@@ -12,14 +12,11 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from watchdogd.system import command
 from watchdogd.system.command import Failure
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 _LABELLED = re.compile(r"\s*(\d+): ?(.*)")
 _NODE = re.compile(r"@@ node (\S+)")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping
 
 from watchdogd.batch import qstat
 from watchdogd.batch.models import Ending, Snapshot
 from watchdogd.errors import UnreadableError
 from watchdogd.system import command
 from watchdogd.system.account import own_name
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
 
 FORGET = 1800.0
 """Seconds for which a job whose end is unknown is asked after."""

@@ -13,19 +13,16 @@ import os
 import re
 import socket
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
 from watchdogd.batch.models import Job, Snapshot
+from watchdogd.batch.run_models import Run
 from watchdogd.system.account import own_name, user_name
 from watchdogd.system.number import count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from watchdogd.batch.run_models import Run
 
 UNKNOWN = "UNKNOWN"
 """`state` of a Job that stands for a run whose process cannot be looked for; `reason` says why."""

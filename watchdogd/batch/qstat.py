@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from watchdogd.batch import slurmtext
 from watchdogd.batch.models import Ending, Job
@@ -19,11 +20,8 @@ from watchdogd.errors import UnreadableError
 from watchdogd.system.number import digits, whole
 from watchdogd.system.times import slurm_duration
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    Records = Mapping[str, Mapping[str, str]]
-    """Job id → its fields as text, those of `Resource_List` as `Resource_List.walltime`."""
+Records = Mapping[str, Mapping[str, str]]
+"""Job id → its fields as text, those of `Resource_List` as `Resource_List.walltime`."""
 
 JSON, TEXT, ENDED = ("-F", "json"), (), ("-x",)
 _JOB = re.compile(r"Job Id: (\S+)")

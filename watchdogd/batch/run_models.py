@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.home.layout import absolute, switch_path
+from watchdogd.home.layout import Home, absolute, switch_path
 from watchdogd.system.account import members_of, user_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from watchdogd.config.models import Config
     from watchdogd.config.target_models import RunSection
-    from watchdogd.home.layout import Home
 
 
 STATES = ("running", "starting", "suspended", "ending", "waiting", "hung", "gone", "none", "?")

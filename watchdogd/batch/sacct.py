@@ -9,17 +9,14 @@ own jobs are known by either.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import slurmtext
 from watchdogd.batch.models import OWN_MARK, Ending
 from watchdogd.batch.slurmtext import ENVIRONMENT, FIELD
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import whole
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
 
 __all__ = ["ENVIRONMENT", "argv", "read"]
 

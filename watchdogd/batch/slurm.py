@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from watchdogd.batch import scontrol, slurmtext, squeue
+from watchdogd.batch.models import Job
 from watchdogd.errors import (
     NoClusterError,
     SlurmError,
@@ -17,13 +18,7 @@ from watchdogd.errors import (
     WatchdogError,
 )
 from watchdogd.system import command, umask
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from watchdogd.batch.models import Job
-    from watchdogd.system.command import Answer
-
+from watchdogd.system.command import Answer
 
 SBATCH_DEADLINE = 45.0
 SCANCEL_DEADLINE = 20.0

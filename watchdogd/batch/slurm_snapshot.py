@@ -11,8 +11,8 @@ import dataclasses
 import os
 import pwd
 import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import sacct, scontrol, slurmtext, squeue
 from watchdogd.batch.models import Ending, Job, Snapshot
@@ -20,9 +20,6 @@ from watchdogd.errors import UnreadableError
 from watchdogd.system import account, command
 from watchdogd.system.account import own_name, user_name
 from watchdogd.system.number import count
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 LOOKBACK = 2 * 86400.0
 """Seconds for which accounting is asked back about a run without a living job."""

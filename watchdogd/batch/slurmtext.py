@@ -6,14 +6,11 @@ import itertools
 import logging
 import os
 import re
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import count, digits, moment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
 
 Value = TypeVar("Value")
 FIELD = "\x1f"

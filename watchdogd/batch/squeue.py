@@ -9,7 +9,7 @@ free text (working folder, comment, name) stands last, so that nothing in it can
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from watchdogd.batch import slurmtext
 from watchdogd.batch.models import WAITING_STATES, Job
@@ -17,9 +17,6 @@ from watchdogd.batch.slurmtext import ENVIRONMENT, FIELD, RECORD
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import digits
 from watchdogd.system.times import slurm_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["ENVIRONMENT", "FORMAT", "argv", "read"]
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from watchdogd.demo.mailbox import PostedAlert
+from watchdogd.demo.stage import StageView
 from watchdogd.system.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import Console
-
-    from watchdogd.demo.mailbox import PostedAlert
-    from watchdogd.demo.stage import StageView
 
 STYLES = {
     "CRITICAL": "bold red",

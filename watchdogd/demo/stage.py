@@ -13,10 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
@@ -26,9 +27,6 @@ from watchdogd.demo.toy_training import RUN
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.system import command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CONFIG = """\
 [daemon]

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.demo import disk
-from watchdogd.demo.stage import BrokenError
+from watchdogd.demo.mailbox import PostedAlert
+from watchdogd.demo.screen import Screen
+from watchdogd.demo.stage import BrokenError, Stage, StageView
 from watchdogd.demo.toy_training import RUN
 from watchdogd.errors import WatchdogError
 from watchdogd.parsers.quota.models import BYTES, INODES
 from watchdogd.plugin import STOPPED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from watchdogd.demo.mailbox import PostedAlert
-    from watchdogd.demo.screen import Screen
-    from watchdogd.demo.stage import Stage, StageView
 
 QUIET = 4.0
 """Seconds without any fault or message that count as healthy."""

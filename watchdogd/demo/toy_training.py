@@ -15,13 +15,9 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TextIO
 
 from watchdogd.training import Guard
-
-if TYPE_CHECKING:
-    from typing import TextIO
-
 
 _PR_SET_PDEATHSIG = 1
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from watchdogd.batch import partitions, scontrol, slurm, slurmtext
+from watchdogd.batch.models import Job
+from watchdogd.batch.partitions import Partition
 from watchdogd.batch.run_models import slurm_users
 from watchdogd.batch.slurm import SBATCH_DEADLINE, refusal
 from watchdogd.chain import link
 from watchdogd.chain.launch import unknown_users
-from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
+from watchdogd.doctor.diagnosis import Diagnosis, Installation, ask, broken, fine, warning
 from watchdogd.errors import SlurmError, UnitError
+from watchdogd.plugin import Run
 from watchdogd.system import command
 from watchdogd.system.account import group_name
 from watchdogd.system.times import format_walltime, parse_walltime
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from watchdogd.batch.models import Job
-    from watchdogd.batch.partitions import Partition
-    from watchdogd.doctor.diagnosis import Installation
-    from watchdogd.plugin import Run
-
 
 TOPIC = "Slurm"
 TOOLS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from watchdogd.config.secret import exposed
-from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
+from watchdogd.config.secret import Secret, exposed
+from watchdogd.doctor.diagnosis import Diagnosis, Installation, broken, fine, warning
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.http_client import greet
 from watchdogd.notify.senders import channel_of
 from watchdogd.system.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from watchdogd.config.secret import Secret
-    from watchdogd.doctor.diagnosis import Installation
 
 _RELAY = "deliver from a machine that has a way out: watchdogd relay"
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.batch import scontrol
 from watchdogd.batch.run_models import run_of
 from watchdogd.chain import link
+from watchdogd.chain.link import LinkOptions
+from watchdogd.config.models import Config
+from watchdogd.daemon.setup import Setup
+from watchdogd.home.layout import Home
+from watchdogd.plugin import Run
 from watchdogd.system import command
 from watchdogd.system.account import own_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from watchdogd.chain.link import LinkOptions
-    from watchdogd.config.models import Config
-    from watchdogd.daemon.setup import Setup
-    from watchdogd.home.layout import Home
-    from watchdogd.plugin import Run
-
 
 FINE, WARNING, BROKEN = "fine", "warning", "broken"
 _EXIT = {FINE: 0, WARNING: 1, BROKEN: 2}

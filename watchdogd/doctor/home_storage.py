@@ -6,26 +6,19 @@ import fcntl
 import os
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
+from watchdogd.doctor.diagnosis import Diagnosis, Installation, ask, broken, fine, warning
 from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history.store import Store
 from watchdogd.home import trust
 from watchdogd.home.layout import misplaced
 from watchdogd.parsers.quota import models
-from watchdogd.parsers.quota.models import BYTES
+from watchdogd.parsers.quota.models import BYTES, StorageLimit
 from watchdogd.system.mounts import Mount, mount_at
 from watchdogd.system.smallfile import create_file
 from watchdogd.units import format_duration, format_size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from watchdogd.doctor.diagnosis import Installation
-    from watchdogd.parsers.quota.models import StorageLimit
-
 
 TOPIC = "home"
 SKEW_WARN = 5.0

@@ -10,18 +10,13 @@ import os
 import pwd
 import shlex
 import stat
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.config.loading import personal
-from watchdogd.doctor.diagnosis import Diagnosis, fine, warning
+from watchdogd.doctor.diagnosis import Diagnosis, Installation, fine, warning
+from watchdogd.home.layout import Home
 from watchdogd.system import account
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from watchdogd.doctor.diagnosis import Installation
-    from watchdogd.home.layout import Home
 
 TOPIC = "members"
 READ, WRITE, SEARCH = 4, 2, 1

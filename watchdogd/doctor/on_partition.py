@@ -11,23 +11,17 @@ import secrets
 import shlex
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import scontrol, slurm
 from watchdogd.chain import link
 from watchdogd.chain.links import queued_links
-from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, from_json
+from watchdogd.doctor.diagnosis import Diagnosis, Installation, ask, broken, fine, from_json
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.system.smallfile import parse_json, read_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from watchdogd.doctor.diagnosis import Diagnosis, Installation
-
 
 LACKING = 32
 """The exit code is this and the sum of what is missing: below 128, from where on codes stand for signals."""

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from watchdogd.daemon.setup import Setup
 from watchdogd.doctor import cluster, delivery, home_storage, members, tools, watched
-from watchdogd.doctor.diagnosis import Installation, broken
+from watchdogd.doctor.diagnosis import Diagnosis, Installation, broken
 from watchdogd.errors import ConfigError, WatchdogError
+from watchdogd.home.layout import Home
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from watchdogd.doctor.diagnosis import Diagnosis
-    from watchdogd.home.layout import Home
-
-    Piece = Callable[[Installation], Iterator[Diagnosis]]
+Piece = Callable[[Installation], Iterator[Diagnosis]]
 
 DEADLINE = 60.0
 """Seconds for all pieces; they run side by side."""

@@ -9,28 +9,23 @@ import re
 import shutil
 import socket
 import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count
-from typing import TYPE_CHECKING
 
+from watchdogd.batch.models import Job
 from watchdogd.batch.partitions import FORMAT, Partition, read_sinfo
 from watchdogd.config.loading import parse
+from watchdogd.config.models import Config
 from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError, HomeError, WatchdogError
+from watchdogd.home.layout import Home
 from watchdogd.system import command
 from watchdogd.system.account import own_name
 from watchdogd.system.bounded import BoundedIO, StuckError
 from watchdogd.system.smallfile import replace_file
 from watchdogd.system.text import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from watchdogd.batch.models import Job
-    from watchdogd.config.models import Config
-    from watchdogd.home.layout import Home
-
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _TRIES = 5

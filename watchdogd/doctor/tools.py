@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from watchdogd.doctor.diagnosis import Diagnosis, ask, broken, fine, warning
+from watchdogd.doctor.diagnosis import Diagnosis, Installation, ask, broken, fine, warning
 from watchdogd.doctor.setup_wizard import GPU_TOOLS
 from watchdogd.home import lease
 from watchdogd.stacks.stack_collection import MISSING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from watchdogd.doctor.diagnosis import Installation
 
 _PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 

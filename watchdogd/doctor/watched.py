@@ -6,29 +6,24 @@ import glob
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from watchdogd.batch import live_job
 from watchdogd.batch.run_models import slurm_users
+from watchdogd.config.target_models import DiskSection, RunSection
 from watchdogd.daemon.dropins import dropins
 from watchdogd.daemon.registry.plugin_registry import skipped
-from watchdogd.doctor.diagnosis import Diagnosis, broken, fine, warning
+from watchdogd.doctor.diagnosis import Diagnosis, Installation, broken, fine, warning
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import absolute
+from watchdogd.plugin import Run
 from watchdogd.plugins.disk_quota import quota_sources
 from watchdogd.plugins.log_staleness import log_paths
 from watchdogd.remediation import flight_recorder
 from watchdogd.remediation.stall_inquiry import look_at
 from watchdogd.system.mounts import mount_at
 from watchdogd.system.number import count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from watchdogd.config.target_models import DiskSection, RunSection
-    from watchdogd.doctor.diagnosis import Installation
-    from watchdogd.plugin import Run
-
 
 RUNS = "runs"
 

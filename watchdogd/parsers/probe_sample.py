@@ -19,18 +19,15 @@ the node. Unknown keys are passed over, so that old and new go together.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.system.number import count, needed, real, whole
 from watchdogd.system.smallfile import parse_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _NAMES = {field.name: field.type for field in fields(Gpu)}
 _TUPLES = frozenset({"throttled", "doubts"})

@@ -7,15 +7,12 @@ is said. One process a node: PROGRAM prints what it found in lines that `read` t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from watchdogd.plugin import Status
 from watchdogd.preflight.verdicts import Finding
 from watchdogd.stacks import stack_folding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 PROGRAM = r"""
 import datetime, os, sys, time

@@ -7,9 +7,9 @@ import re
 import socket
 import statistics
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.batch.models import Job
@@ -17,25 +17,21 @@ from watchdogd.checks import checkpoint_files
 from watchdogd.config import switch_places
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home import switches
+from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import finished
+from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.parsers.quota.models import BYTES
+from watchdogd.plugin import Run
 from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, ask_quotas, automatic
 from watchdogd.plugins.gpu_health.query import query_gpus
 from watchdogd.preflight import gpu_trial
 from watchdogd.preflight.gpu_trial import Trial
 from watchdogd.preflight.verdicts import Facts, NodeDisk, Room
 from watchdogd.system import account, command, pathname
+from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.mounts import mount_at
 from watchdogd.system.number import digits
 from watchdogd.system.pathname import file_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from watchdogd.home.layout import Home
-    from watchdogd.parsers.gpu.node_script import GpuNode
-    from watchdogd.plugin import Run
-    from watchdogd.system.bounded import BoundedIO
 
 NODE_SCRIPT = r"""
 echo "@@ node ${SLURMD_NODENAME:-$(uname -n | cut -d. -f1)}"

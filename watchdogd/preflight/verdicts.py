@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.plugin import Status
 from watchdogd.plugins.gpu_health import faults
 from watchdogd.stacks import stack_folding
 from watchdogd.units import format_size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from watchdogd.parsers.gpu.models import Gpu
-    from watchdogd.parsers.gpu.node_script import GpuNode
 
 LEFT_OVER = 2 << 30
 """Bytes of a GPU's memory in use before the job has begun that cannot be the driver's own."""

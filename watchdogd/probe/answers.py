@@ -6,10 +6,10 @@ are read instead, wherever they are fresh and have all that is wanted. Memory an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import psutil
 
@@ -17,6 +17,7 @@ from watchdogd.batch import node_steps, slurmtext
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers import probe_sample
 from watchdogd.parsers.probe_sample import Cpu, JobProcess, NodeMemory, Usage
+from watchdogd.plugin import Job, Run
 from watchdogd.probe import effort, sample_files
 from watchdogd.probe.node import disks
 from watchdogd.probe.pool import tightest
@@ -26,12 +27,6 @@ from watchdogd.system.smallfile import host_name
 from watchdogd.system.startup import own_python
 from watchdogd.training import Pool
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from watchdogd.plugin import Job, Run
-
 
 STALE = 300.0
 """Seconds after which a sample no longer tells of now."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import psutil
 
 from watchdogd.parsers.probe_sample import Cpu
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd")
 """What is there where NVIDIA's or AMD's driver has GPUs."""

@@ -18,8 +18,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import psutil
 
@@ -27,10 +27,6 @@ from watchdogd.probe import sample_files
 from watchdogd.system import command
 from watchdogd.system.number import count
 from watchdogd.system.startup import own_python
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "slurm_script", "zsh"})
 _ENDED = frozenset({psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD})

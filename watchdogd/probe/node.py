@@ -17,9 +17,9 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import psutil
 
@@ -27,7 +27,7 @@ from watchdogd import training
 from watchdogd.parsers import probe_sample
 from watchdogd.parsers.gpu import node_script
 from watchdogd.parsers.gpu.node_script import GpuNode
-from watchdogd.parsers.probe_sample import Disk, GpuSample, JobProcess, NodeMemory
+from watchdogd.parsers.probe_sample import Cpu, Disk, GpuSample, JobProcess, NodeMemory
 from watchdogd.probe import effort, sample_files
 from watchdogd.probe.pool import tightest
 from watchdogd.stacks.stack_collection import py_spy
@@ -36,12 +36,6 @@ from watchdogd.system.mounts import mount_at
 from watchdogd.system.pathname import file_name
 from watchdogd.system.smallfile import host_name, replace_file
 from watchdogd.system.startup import own_python
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from watchdogd.parsers.probe_sample import Cpu, Disk
-
 
 _DISK_DEADLINE = 5.0
 _NUMBERS = {os.strerror(number): number for number in errno.errorcode}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdogd import training
 from watchdogd.training import Pool
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def tightest(pids: Iterable[int]) -> Pool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from watchdogd.errors import UnreadableError
 from watchdogd.home import inbox_submit
@@ -12,9 +12,6 @@ from watchdogd.parsers import probe_sample
 from watchdogd.system.account import user_name as owner
 from watchdogd.system.pathname import file_name, group_of
 from watchdogd.system.smallfile import read_head, read_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _OLD = 3600.0
 """Seconds after which a sample that nobody renewed is of no use to anybody."""

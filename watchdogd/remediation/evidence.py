@@ -10,25 +10,20 @@ import contextlib
 import json
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from watchdogd.errors import WatchdogError
+from watchdogd.home.layout import Home
+from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.logs import log_files
-from watchdogd.plugin import Status
+from watchdogd.plugin import Job, Status
 from watchdogd.plugins.gpu_health.query import query_gpus
 from watchdogd.remediation import flight_recorder
 from watchdogd.remediation.flight_recorder import Analysis
 from watchdogd.remediation.models import ActionOutcome, ActionTask, incident_as_json
 from watchdogd.remediation.stall_inquiry import RunEvidence, look_at
 from watchdogd.units import format_size, iso
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from watchdogd.home.layout import Home
-    from watchdogd.parsers.gpu.models import Gpu
-    from watchdogd.plugin import Job
 
 FILE_LIMIT = 1 << 20
 """Bytes of one file of evidence, but a dump; there are six at most, and dumps."""

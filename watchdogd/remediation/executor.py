@@ -14,23 +14,18 @@ import queue
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from watchdogd.batch import live_job
 from watchdogd.config import switch_places
 from watchdogd.errors import WatchdogError
 from watchdogd.home import switches
 from watchdogd.remediation import evidence, job_actions
-from watchdogd.remediation.models import ActionOutcome, ActionTask, incident_as_json
+from watchdogd.remediation.models import ActionOutcome, ActionRecord, ActionTask, incident_as_json
 from watchdogd.stacks import stack_collection, stack_summary
 from watchdogd.stacks.stack_collection import Sampling
 from watchdogd.system import command, startup, umask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from watchdogd.remediation.models import ActionRecord, ActionTask
-
 
 ROOM = 4
 """Deeds at once."""

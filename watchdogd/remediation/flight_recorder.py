@@ -15,14 +15,11 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from watchdogd.probe.node_ranks import RankProcess
 from watchdogd.system import command
 from watchdogd.system.smallfile import read_head
 from watchdogd.units import format_size
-
-if TYPE_CHECKING:
-    from watchdogd.probe.node_ranks import RankProcess
 
 PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 SIZES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")

@@ -11,24 +11,21 @@ import os
 import shlex
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import live_job, slurm
+from watchdogd.batch.live_job import LiveJob
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.home import switches
 from watchdogd.home.touchfile import finished
 from watchdogd.home.trust import distrust, team_of
+from watchdogd.plugin import Job, Run
 from watchdogd.remediation.models import ActionOutcome, ActionTask
 from watchdogd.system import account, command
 from watchdogd.system.number import count
 from watchdogd.system.pathname import file_name
 from watchdogd.system.smallfile import read_head
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from watchdogd.batch.live_job import LiveJob
-    from watchdogd.plugin import Job, Run
 
 LINES = {
     ("cancel", "slurm"): ("scancel",),

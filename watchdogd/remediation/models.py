@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident
+from watchdogd.plugin import Job, Run
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from watchdogd.home.layout import Home
-    from watchdogd.incidents.models import Incident
-    from watchdogd.plugin import Job, Run
-
 
 HARMLESS = frozenset({"evidence", "stacks", "save-switch"})
 """Kinds that may happen twice where a crash leaves open whether they happened; all others: once at most."""

@@ -8,17 +8,13 @@ which has ended, or which somebody took, stops the rest.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, ActionRecord
 from watchdogd.system import pathname
 from watchdogd.system.clock import fresh
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 DAY = 86400.0
 REST = 600.0

@@ -14,24 +14,21 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.config import switch_places
+from watchdogd.incidents.models import IncidentEvent
+from watchdogd.plugin import Job, Result, Run, Suspect
 from watchdogd.plugins.gpu_health.query import query_gpus
 from watchdogd.probe import node_ranks
 from watchdogd.probe.node_ranks import NodeRanks
 from watchdogd.remediation import suspects
+from watchdogd.remediation.models import ActionTask
+from watchdogd.remediation.suspects import Suspicion
 from watchdogd.stacks import stack_collection
+from watchdogd.stacks.stack_folding import Process
 from watchdogd.system import command
 from watchdogd.system.pathname import file_name
-
-if TYPE_CHECKING:
-    from watchdogd.incidents.models import IncidentEvent
-    from watchdogd.plugin import Job, Result, Run, Suspect
-    from watchdogd.remediation.models import ActionTask
-    from watchdogd.remediation.suspects import Suspicion
-    from watchdogd.stacks.stack_folding import Process
 
 PATIENCE = 9.5
 """Seconds from the confirmation of a stall to its message, at most."""

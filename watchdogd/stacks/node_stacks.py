@@ -19,18 +19,16 @@ import threading
 import time
 import zlib
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.parsers import pyspy
 from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.system import command
 from watchdogd.system.number import digits, needed, whole
 from watchdogd.system.smallfile import parse_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 """Environment variables that number a run's processes; what stands first knows better."""

@@ -12,30 +12,22 @@ import os
 import shutil
 import sysconfig
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import node_steps
+from watchdogd.batch.live_job import LiveJob
 from watchdogd.config import switch_places
 from watchdogd.errors import Problem
 from watchdogd.parsers import faulthandler
 from watchdogd.stacks import node_stacks, stack_folding
 from watchdogd.stacks.node_stacks import Parcel
-from watchdogd.stacks.stack_folding import Process
+from watchdogd.stacks.stack_folding import Process, StackSummary
 from watchdogd.system import account, command
 from watchdogd.system.pathname import file_name, group_of
 from watchdogd.system.smallfile import NoPlainFileError, parse_json, read_head, replace_file
 from watchdogd.system.startup import own_python
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from watchdogd.batch.live_job import LiveJob
-    from watchdogd.stacks.node_stacks import Parcel
-    from watchdogd.stacks.stack_folding import StackSummary
-
 
 _QUIET = 7.0
 """Seconds without a new file after which all Guards are taken as heard: each looks every five."""

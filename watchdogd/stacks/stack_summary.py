@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from watchdogd.parsers.stack_models import Frame
 from watchdogd.stacks import stack_folding
+from watchdogd.stacks.stack_folding import Group, Process, StackSummary
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from watchdogd.parsers.stack_models import Frame
-    from watchdogd.stacks.stack_folding import Group, Process, StackSummary
 
 _NAMED = 3
 """Groups that the first line names."""

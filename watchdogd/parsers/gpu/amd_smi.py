@@ -18,19 +18,15 @@ import csv
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.gpu import rocm_smi, values
 from watchdogd.parsers.gpu.models import CARVE_OUT, Gpu, Readout
+from watchdogd.parsers.gpu.values import Facts
 from watchdogd.system.number import count, digits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from watchdogd.parsers.gpu.values import Facts
-
 
 _FIRST = re.compile(
     r"\|\s*([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)\s+([^|\s]++(?: ++[^|\s]++)*?)\s*+\|"

@@ -11,14 +11,11 @@ driver asks for nothing any more). SXid lines speak of NVSwitches, not of GPUs.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from watchdogd.parsers.gpu.values import LONGEST
 from watchdogd.system.number import digits, moment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FATAL = frozenset({46, 48, 61, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(155, 159)})
 FATAL |= {167, 169, 171, 172}

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.gpu import amd_smi, kernel_log, nvidia_smi, rocm_smi
+from watchdogd.parsers.gpu.kernel_log import DriverEvent
 from watchdogd.parsers.gpu.models import Readout, merged
 from watchdogd.parsers.gpu.nvidia_smi_csv import FIELDS
 from watchdogd.system.number import whole
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.parsers.gpu.kernel_log import DriverEvent
 
 SCRIPT = r"""
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/opt/rocm/bin

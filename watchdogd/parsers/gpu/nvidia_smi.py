@@ -10,17 +10,13 @@ The table that it prints when asked for nothing has boxes of three lines a GPU, 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.gpu import kernel_log, nvidia_smi_csv, nvidia_smi_query, values
 from watchdogd.parsers.gpu.models import Gpu, Readout, merged
 from watchdogd.system.number import digits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _HEAD = re.compile(r"\s*(\d+)\s{1,20}(\S.{0,98}?)\s{1,99}(?:On|Off|N/A|ERR!|WDDM|TCC|MCDM)\s*")
 _SENSORS = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S+)\s+(\S+(?: Error)?)\s*/\s*(\S+(?: Error)?)\s*")

@@ -7,15 +7,12 @@ stands with brackets and without, an error word in single cells, and some separa
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.gpu import values
 from watchdogd.parsers.gpu.models import Gpu, Readout
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FIELDS = (
     "index",

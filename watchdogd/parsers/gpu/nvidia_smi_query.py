@@ -7,15 +7,12 @@ devices stand in sections of their own. Since Hopper a temperature has no limit 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from watchdogd.parsers.gpu import values
 from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.system.number import digits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\S*|[0-9A-Fa-f]{8}:\S+)")
 _ATTACHED = re.compile(r"Attached GPUs\s*:\s*(\d+)")

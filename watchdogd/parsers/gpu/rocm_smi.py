@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.gpu import values
 from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.system.number import count, digits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _ABSENT = re.compile(
     r"driver not initialized|not found in modules"

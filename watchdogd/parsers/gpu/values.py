@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.system.number import real
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ABSENT = re.compile(

@@ -14,17 +14,13 @@ Read with wrapped lines (a long file system alone on its line), several reports 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota.models import BYTES, INODES, Owner, StorageLimit
 from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, parse_limit
 from watchdogd.system.number import count, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _OWNER = re.compile(
     r"Disk quotas for (usr|user|grp|group|prj|project) (.+?)(?: \([ugp]id (\d+)\))?:\s*(none)?"

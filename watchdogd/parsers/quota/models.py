@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import os
-
 
 BYTES = "bytes"
 INODES = "inodes"

@@ -24,16 +24,13 @@ Blocks without a suffix are KiB. repquota leaves graces blank where none runs (w
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota.lfs_quota import limits_of
 from watchdogd.parsers.quota.models import BYTES, INODES, Owner, StorageLimit
 from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, parse_limit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _REPQUOTA = re.compile(r"\*\*\* Report for (\w+) quotas on device (\S+)")
 _XFS = re.compile(r"(User|Group|Project) quota on (\S+) \((\S+)\)")

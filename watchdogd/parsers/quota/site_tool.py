@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota import beegfs, gpfs, lfs_quota, repquota, zfs_btrfs_ceph
 from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
 from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, parse_limit
 from watchdogd.system.number import real
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 KEYS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
 _OPENING = re.compile(r"^[ \t]*+[\[{]", re.MULTILINE)

@@ -6,17 +6,12 @@ Amounts are as tools print them: `617.5G`, `[1048576]`, `163840*`, `1,7G`, `4.88
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import UnreadableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from watchdogd.parsers.quota.models import StorageLimit
-
+from watchdogd.parsers.quota.models import StorageLimit
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TIMES = re.compile(r"(?<!\d)\d++(?:(?:[:.-]\d++){2,}|:\d++)")

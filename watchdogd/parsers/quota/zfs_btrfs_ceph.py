@@ -19,16 +19,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota.models import BYTES, INODES, Owner, StorageLimit
 from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, parse_amount, parse_limit
 from watchdogd.system.number import count
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 CEPH_ATTRIBUTES = (
     "ceph.quota.max_bytes",
