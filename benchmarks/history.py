@@ -54,7 +54,7 @@ def _metrics(number: int, noise: random.Random) -> dict[str, Any]:
     return age | {"size": Metric(noise.randrange(10**9), "B")} if number % 2 else age
 
 
-def book(seen: tuple[Observation, ...], streak: int) -> AlertState:
+def alerts(seen: tuple[Observation, ...], streak: int) -> AlertState:
     """The book after such a round: every standing is new, as it is after each round."""
     return AlertState(
         {
@@ -103,7 +103,7 @@ def recording(folder: Path, count: int, turns: int = 15) -> None:
             at = START + 60 * turn
             seen = observations(count, at, noise)
             lean = Record(at, seen)
-            judged = replace(lean, book=book(seen, turn), started={each.check: at for each in seen})
+            judged = replace(lean, alerts=alerts(seen, turn), started={each.check: at for each in seen})
             whole = replace(
                 judged, memories={each.check: json.dumps({"offset": turn, "seen": [at, at]}) for each in seen}
             )

@@ -60,15 +60,15 @@ def lines() -> Iterator[Line]:
             f"{_taken(folder, 1, tool)[1]:.1f} s",
             reach="≤ 15 s",
         )
-        picture, lasted = _taken(folder, NODES, _recorded(folder, tool))
+        folded, lasted = _taken(folder, NODES, _recorded(folder, tool))
     yield Line(
         f"stacks of {NODES} simulated nodes × {RANKS} ranks, {looks}: all probes here, "
         "py-spy's answers recorded",
         f"{lasted:.1f} s",
         reach="≤ 15 s",
     )
-    processes = [member for group in picture.groups for member in group.members]
-    [folding] = measure.in_turn(9, lambda: measure.wall(lambda: fold(processes, picture.seconds)))
+    processes = [member for group in folded.groups for member in group.members]
+    [folding] = measure.in_turn(9, lambda: measure.wall(lambda: fold(processes, folded.seconds)))
     yield Line(
         f"folding the stacks of {NODES} nodes × {RANKS} ranks",
         f"{folding * 1e3:.1f} ms",
@@ -99,11 +99,11 @@ def _taken(folder: Path, nodes: int, tool: str) -> tuple[StackSummary, float]:
         begin = time.perf_counter()
         taken = stack_collection.take(str(folder), LiveJob(Run("run", "run"), (job,)), WISH)
         lasted = time.perf_counter() - begin
-    samples = sum(len(each.samples) for group in taken.picture.groups for each in group.members)
+    samples = sum(len(each.samples) for group in taken.folded.groups for each in group.members)
     if samples != nodes * RANKS * WISH.samples:
-        troubles = sorted({each.trouble for each in taken.picture.unread})
+        troubles = sorted({each.trouble for each in taken.folded.unread})
         raise RuntimeError(f"{samples} stacks of {nodes} × {RANKS} ranks; {troubles}; {taken.notes}")
-    return taken.picture, lasted
+    return taken.folded, lasted
 
 
 def _recorded(folder: Path, tool: str) -> str:

@@ -64,8 +64,8 @@ def test_ranks_in_different_collectives() -> None:
         "1 of 8 ranks stands elsewhere: node0 rank 3 in all_gather_into_tensor, "
         "called by train_step (train.py:210); 7 wait in all_reduce"
     )
-    picture = stack_folding.fold(run)
-    assert [group.waits_in for group in picture.groups] == ["all_gather_into_tensor", "all_reduce"]
+    folded = stack_folding.fold(run)
+    assert [group.waits_in for group in folded.groups] == ["all_gather_into_tensor", "all_reduce"]
 
 
 def test_where_nobody_waits_the_few_are_odd() -> None:
@@ -98,11 +98,11 @@ def test_many_odd_places_are_cut_short() -> None:
 def test_what_moves_and_what_stands_still() -> None:
     still = [rank(number, REDUCE, REDUCE) for number in range(7)]
     moving = rank(7, COMPUTE.format(1), COMPUTE.format(2))
-    picture = stack_folding.fold([*still, moving], 4.0)
-    assert stack_summary.summary(picture) == (
+    folded = stack_folding.fold([*still, moving], 4.0)
+    assert stack_summary.summary(folded) == (
         "1 of 8 ranks stands elsewhere: node0 rank 7 in forward (model.py:2) (moving); 7 wait in all_reduce"
     )
-    text = "\n".join(stack_summary.lines(picture))
+    text = "\n".join(stack_summary.lines(folded))
     assert "\n1 rank stands, moving: node0 rank 7\n    forward (model.py:2)\n    train_step" in text
     assert "\n7 ranks wait, still for 4s: node0 ranks 0-6\n    all_reduce" in text
 
@@ -115,19 +115,19 @@ def test_a_run_that_trains_is_no_hang() -> None:
 def test_data_loaders_and_launchers_do_not_count_as_ranks() -> None:
     run = [rank(number, REDUCE) for number in range(8)]
     workers = [Process("node0", 9000 + n, n, helper=True, samples=(dump(BATCH),)) for n in range(8)]
-    picture = stack_folding.fold([*run, *workers])
-    assert picture.odd == ()
-    assert picture.ranks == 8
+    folded = stack_folding.fold([*run, *workers])
+    assert folded.odd == ()
+    assert folded.ranks == 8
     assert "8 helper processes (data loaders, launchers):\n    8 in recv (multiprocessing" in "\n".join(
-        stack_summary.lines(picture)
+        stack_summary.lines(folded)
     )
 
 
 def test_what_cannot_be_read_is_listed_with_its_state() -> None:
     stuck = Process("node7", 4711, 12, trouble="Permission Denied", state="D (disk sleep), waits in nfs_wait")
     silent = Process("node9", 0, trouble="did not answer within 20 s")
-    picture = stack_folding.fold([rank(0, REDUCE), rank(1, REDUCE), stuck, silent])
-    first, *rest = stack_summary.lines(picture)
+    folded = stack_folding.fold([rank(0, REDUCE), rank(1, REDUCE), stuck, silent])
+    first, *rest = stack_summary.lines(folded)
     assert first == "all 2 ranks wait in all_reduce; 2 processes could not be read"
     assert rest[-3:] == [
         "not read:",
@@ -147,9 +147,9 @@ def test_without_ranks_processes_go_by_their_numbers() -> None:
 
 def test_native_frames_do_not_part_what_is_equal() -> None:
     run = [rank(number, f"    0x7f00000000{number} (libcuda.so)\n{SYNC}") for number in range(4)]
-    picture = stack_folding.fold(run)
-    assert len(picture.groups) == 1
-    assert "    0x7f000000000 (libcuda.so)" in list(stack_summary.lines(picture))
+    folded = stack_folding.fold(run)
+    assert len(folded.groups) == 1
+    assert "    0x7f000000000 (libcuda.so)" in list(stack_summary.lines(folded))
 
 
 def test_a_gradient_computed_by_a_thread_of_autograd() -> None:
@@ -157,9 +157,9 @@ def test_a_gradient_computed_by_a_thread_of_autograd() -> None:
     engine = "Thread 44 (active)\n    all_gather_into_tensor (torch/distributed/distributed_c10d.py:2709)\n"
     waiting, other = dump(backward, engine), dump(backward, "Thread 45 (idle)\n    wait (threading.py:3)\n")
     run = [Process("node0", number, number, samples=(waiting,)) for number in range(3)]
-    picture = stack_folding.fold([*run, Process("node0", 3, 3, samples=(other,))])
-    assert [group.waits_in for group in picture.others] == ["all_gather_into_tensor"]
-    assert [process.rank for group in picture.odd for process in group.members] == [3]
+    folded = stack_folding.fold([*run, Process("node0", 3, 3, samples=(other,))])
+    assert [group.waits_in for group in folded.others] == ["all_gather_into_tensor"]
+    assert [process.rank for group in folded.odd for process in group.members] == [3]
 
 
 @pytest.mark.parametrize(

@@ -338,8 +338,8 @@ def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Re
     parts += [f"figures of {format_duration(age)} ago"] if age >= LATE else []
     details = "\n".join(free_space.describe(path, each) for each in judged) if len(judged) > 1 else ""
     figures = {**free_space.metrics(verdict), **_each(judged)}
-    told = Result(status, ", ".join(parts), figures, details, verdict.limit.kind)
-    return told.triggers("on_disk") if verdict.short else told
+    worded = Result(status, ", ".join(parts), figures, details, verdict.limit.kind)
+    return worded.triggers("on_disk") if verdict.short else worded
 
 
 def _each(judged: list[Verdict]) -> dict[str, Metric]:

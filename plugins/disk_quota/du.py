@@ -84,12 +84,12 @@ def _fetch(known: DuState, runs: DuProcess, now: float) -> str:
         here = runs.host == host_name()
         if now - runs.at < DEADLINE and (not here or _alive(runs.pid)):
             return ""
-    told = dict(line.partition(" ")[::2] for line in lines)
-    found = {kind: number for kind in (BYTES, INODES) if (number := count(told.get(kind))) is not None}
+    fields = dict(line.partition(" ")[::2] for line in lines)
+    found = {kind: number for kind in (BYTES, INODES) if (number := count(fields.get(kind))) is not None}
     known.found, known.at, known.runs = found or known.found, now, None
     with contextlib.suppress(OSError):
         os.unlink(runs.file)
-    return told.get("trouble", "") or ("" if "done" in lines else "du ended before it had counted")
+    return fields.get("trouble", "") or ("" if "done" in lines else "du ended before it had counted")
 
 
 def _start(path: str, now: float) -> DuProcess:

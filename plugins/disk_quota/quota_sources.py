@@ -93,10 +93,10 @@ def ask_quotas(
 
 
 def _lustre(place: QuotaPath) -> Quotas:
-    told = ask(["lfs", "project", "-d", place.path], deadline=DEADLINE)
-    if _hangs(told):
-        return Quotas(trouble=told.trouble)
-    project = lfs_quota.read_project(told.output)
+    answer = ask(["lfs", "project", "-d", place.path], deadline=DEADLINE)
+    if _hangs(answer):
+        return Quotas(trouble=answer.trouble)
+    project = lfs_quota.read_project(answer.output)
     whose = [("-u", user_name(os.getuid())), *(("-g", group) for group in _groups(place.path))]
     if project:
         whose.append(("-p", str(project)))
@@ -121,10 +121,10 @@ def _targets(answer: Answer) -> tuple[lfs_quota.StorageTarget, ...]:
 
 def _gpfs(place: QuotaPath) -> Quotas:
     device = os.path.basename(place.mount.source)
-    told = ask([gpfs_tool("mmlsattr"), "-L", place.path], deadline=DEADLINE)
-    if _hangs(told):
-        return Quotas(trouble=told.trouble)
-    fileset = gpfs.read_fileset(told.output)
+    answer = ask([gpfs_tool("mmlsattr"), "-L", place.path], deadline=DEADLINE)
+    if _hangs(answer):
+        return Quotas(trouble=answer.trouble)
+    fileset = gpfs.read_fileset(answer.output)
     asked = [[], *(["-g", group] for group in _groups(place.path)), *([["-j", fileset]] if fileset else [])]
     commands = [[gpfs_tool("mmlsquota"), *whose, "-Y", device] for whose in asked]
     return _read(_all(commands), lambda said: gpfs.read_quotas(said, device, fileset))
@@ -245,10 +245,10 @@ def _read(answers: Sequence[Answer], reader: Callable[[ToolOutput], Sequence[Sto
         bare += found.bare
         if trouble:
             (refused if _FORBIDDEN.search(words) else troubles).append(trouble)
-    told = troubles if len(refused) < len(answers) else refused
+    reasons = troubles if len(refused) < len(answers) else refused
     headings = ", ".join(line.strip(" :") for line in bare)
     missing = f"no quota is shown under '{headings}'" if bare else ""
-    trouble = next(iter(told), "" if limits else missing)
+    trouble = next(iter(reasons), "" if limits else missing)
     return Quotas(tuple(dict.fromkeys(limits)), trouble=trouble, missing=missing)
 
 

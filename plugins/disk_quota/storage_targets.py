@@ -19,9 +19,9 @@ Wished = tuple[Amount | None, Amount | None]
 def judge(path: str, targets: Sequence[StorageTarget], wished: Mapping[str, Wished]) -> Iterator[Result]:
     """Report one result for bytes and one for inodes, as far as targets tell of them."""
     for kind, subject in SUBJECTS.items():
-        told = [target for target in targets if target.of == kind]
-        if told:
-            yield _judged(path, told, _shares(*wished[kind]), subject)
+        chosen = [target for target in targets if target.of == kind]
+        if chosen:
+            yield _judged(path, chosen, _shares(*wished[kind]), subject)
 
 
 def _shares(warn: Amount | None, crit: Amount | None) -> tuple[float, float]:
@@ -49,10 +49,10 @@ def _judged(path: str, targets: Sequence[StorageTarget], shares: tuple[float, fl
         text = f"{path}: the fullest of {len(targets)} targets is {fullest}, {share}{unseen}"
         return ok(text, subject=subject, details="\n".join(details))
     result = critical if free[fullest] < shares[1] else warning
-    told = result(
+    judged = result(
         f"{path}: {len(tight)} of {len(targets)} targets are nearly full, {fullest} has {share}: files that "
         f"are striped over them cannot grow{unseen}",
         subject=subject,
         details="\n".join(["nearly full: " + ", ".join(tight), *details]),
     )
-    return told.triggers("on_disk") if told.status is Status.CRITICAL else told
+    return judged.triggers("on_disk") if judged.status is Status.CRITICAL else judged

@@ -145,8 +145,8 @@ def _judged(
     state.begin(job.raw_id, job.started_at or 0.0, now)
     seen = query_gpus(run, job, deadline=deadline, now=now, skip=state.resting(now))
     if seen.closed:
-        yield from node_checks.no_access(f"the GPUs of {run.name}", seen.closed, told=state.told)
-        state.told = True
+        yield from node_checks.no_access(f"the GPUs of {run.name}", seen.closed, reported=state.reported)
+        state.reported = True
         return
     state.heard(seen.nodes, now)
     yield from judge(seen, state, limits, patience, job, run, now)
@@ -166,8 +166,10 @@ def judge(
     nodes = [node for node in seen.nodes if not node.trouble]
     since = (job.started_at or now) - 60.0
     if not nodes:
-        told = [f"{node.name}: {node.trouble}" for node in (*seen.nodes, *state.unheard(seen.nodes))]
-        yield unknown(f"the GPUs of job {job.id} cannot be told of: {seen.trouble or '; '.join(told[:3])}")
+        troubles = [f"{node.name}: {node.trouble}" for node in (*seen.nodes, *state.unheard(seen.nodes))]
+        yield unknown(
+            f"the GPUs of job {job.id} cannot be told of: {seen.trouble or '; '.join(troubles[:3])}"
+        )
         broken = [
             each for each in _of_nodes(seen.nodes, state, limits, since) if each.status is Status.CRITICAL
         ]
@@ -214,20 +216,20 @@ def _whole(
         parts.append(f"{len(silent)} node{'s' if len(silent) > 1 else ''} did not answer")
     metrics = {"gpus": Metric(len(gpus)), **metrics_of(seen, limits)}
     details = "\n".join(f"{each.name} {describe_gpu(each)}" for each in gpus[:64])
-    told = Result(Status.OK, ", ".join(parts), metrics, details=details)
-    return replace(told, cells={"GPUs": gpus_cell(metrics)})
+    summary = Result(Status.OK, ", ".join(parts), metrics, details=details)
+    return replace(summary, cells={"GPUs": gpus_cell(metrics)})
 
 
 def _with_nodes(results: Sequence[Result], nodes: Sequence[GpuNode], limits: GpuLimits) -> Iterator[Result]:
     """Add to the results of a node its figures, and results of nodes that only have figures."""
     gpus = {node.name: node.readout.gpus for node in nodes}
-    told = {result.subject for result in results}
+    judged = {result.subject for result in results}
     for result in results:
         figures = metrics_of(gpus.get(result.subject, ()), limits)
         yield replace(result, metrics={**figures, **result.metrics})
     for name in list(gpus)[:_RECORDED]:
         figures = metrics_of(gpus[name], limits)
-        if figures and name not in told:
+        if figures and name not in judged:
             yield Result(Status.OK, f"{name}: {', '.join(spreads(gpus[name]))}", figures, subject=name)
 
 

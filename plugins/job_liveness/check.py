@@ -202,9 +202,9 @@ def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
     if snapshot.of(job_name_of(run, snapshot)):
         return ""
     counted = run.users or snapshot.users
-    told = {end.raw_id for end in snapshot.endings or () if end.over}
+    ended = {end.raw_id for end in snapshot.endings or () if end.over}
     before = {*history.observed.items(), *history.lost.items()}  # whoever watched then could see them
-    unaccounted = {seen_job.user for raw_id, seen_job in before if raw_id not in told}
+    unaccounted = {seen_job.user for raw_id, seen_job in before if raw_id not in ended}
     hidden = snapshot.hidden & counted if history.seen_at is None or unaccounted else frozenset[str]()
     if snapshot.veiled:
         hidden |= unaccounted - counted - {""}

@@ -99,9 +99,9 @@ def _planned(situation: RunSituation, history: JobHistory, job: Job) -> bool:
     """
     began = history.requeued[job.raw_id].started_at or 0.0
     ends = [end for end in history.tries if end.raw_id == job.raw_id and (end.ended_at or 0.0) >= began]
-    told = [end for end in ends if end.state != "REQUEUED"]
-    if told:
-        return told[-1].well
+    final = [end for end in ends if end.state != "REQUEUED"]
+    if final:
+        return final[-1].well
     return job.waiting and job.reason == "BeginTime" and (job.start_estimate or 0.0) > situation.now + LATER
 
 

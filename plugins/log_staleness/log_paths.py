@@ -26,14 +26,14 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Obstacle in a log's place: `what` is there, and the `mend`; empty where nothing is known to do."""
+    """Obstacle in a log's place: `what` is there, and the `fix`; empty where nothing is known to do."""
 
     what: str
-    mend: str = ""
+    fix: str = ""
 
     def __str__(self) -> str:
         """Return it as a summary says it."""
-        return f"{self.what} ({self.mend})" if self.mend else self.what
+        return f"{self.what} ({self.fix})" if self.fix else self.what
 
 
 def find(pattern: str, written: Collection[str] = ()) -> Obstacle | None:
@@ -55,9 +55,9 @@ def _instead(path: str, written: Collection[str]) -> Obstacle | None:
         if not os.path.islink(path):
             return None
         return Obstacle(f"{path} is a link to {os.readlink(path)}, which is not there", "mend it or log")
-    for is_one, what, mend in _KINDS:
+    for is_one, what, fix in _KINDS:
         if is_one(mode):
-            return Obstacle(f"{path} is {what}", mend.format(path=path))
+            return Obstacle(f"{path} is {what}", fix.format(path=path))
     return None
 
 
@@ -78,10 +78,10 @@ def _folder(pattern: str) -> Obstacle | None:
 def refused(error: OSError, path: str) -> Obstacle:
     """Say that a path cannot be read and who can change that: `... cannot be read: Permission denied`."""
     where = str(error.filename or path)
-    return Obstacle(f"{where} cannot be read: {error.strerror}", _mend(error.errno, where))
+    return Obstacle(f"{where} cannot be read: {error.strerror}", _fix(error.errno, where))
 
 
-def _mend(number: int | None, where: str) -> str:
+def _fix(number: int | None, where: str) -> str:
     if number == errno.ENOTDIR:
         return "a file stands where a folder should be; correct log"
     if number == errno.ELOOP:

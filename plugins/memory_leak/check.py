@@ -128,8 +128,8 @@ def _judged(
         return
     seen = look(run, jobs, deadline=deadline, now=now)
     if seen.closed:
-        yield from node_checks.no_access(f"the memory of {run.name}", seen.closed, told=state.told)
-        state.told = True
+        yield from node_checks.no_access(f"the memory of {run.name}", seen.closed, reported=state.reported)
+        state.reported = True
         return
     held_by = {node: usage.memory for node, usage in seen.told.items() if usage.memory is not None}
     spent = {node: usage.cpu for node, usage in seen.told.items() if usage.cpu is not None}
@@ -149,8 +149,8 @@ def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
         return unknown(trouble or "no node of the run tells of its memory")
     node, least = min(nodes.items(), key=lambda item: item[1].left / max(item[1].total, 1.0))
     count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
-    told = ok(f"{count}; least is left on {_left(node, least)}")
-    return replace(told, cells={"mem left": format_size(least.left)})
+    summary = ok(f"{count}; least is left on {_left(node, least)}")
+    return replace(summary, cells={"mem left": format_size(least.left)})
 
 
 def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tuple[float, float]]) -> Result:

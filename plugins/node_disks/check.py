@@ -90,8 +90,10 @@ def _judged(
         return
     seen = look(run, jobs, deadline=deadline, now=now, paths=paths)
     if seen.closed:
-        yield from node_checks.no_access(f"the node disks of {run.name}", seen.closed, told=state.told)
-        state.told = True
+        yield from node_checks.no_access(
+            f"the node disks of {run.name}", seen.closed, reported=state.reported
+        )
+        state.reported = True
         return
     if seen.trouble:
         yield unknown(seen.trouble)

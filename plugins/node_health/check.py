@@ -76,8 +76,8 @@ def node_health(
         yield unknown("sinfo printed no node")
         return
     yield spares(nodes, partition, min_idle)
-    told = [*of_jobs(nodes, run, snapshot), *to_exclude(nodes, run, snapshot, state)]
-    yield from _remembered(told, state, snapshot.jobs is not None)
+    results = [*of_jobs(nodes, run, snapshot), *to_exclude(nodes, run, snapshot, state)]
+    yield from _remembered(results, state, snapshot.jobs is not None)
     yield state
 
 

@@ -545,10 +545,10 @@ def test_an_sbatch_that_is_no_sbatch_is_told_in_two_minutes_whenever_the_next_lo
     monkeypatch.setenv("WATCHDOGD_LINK", "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(links, "queued_links", lambda _mark: (running(5, since=time.time()),))
-    tenure = DaemonLeadership(home, load(home))
-    assert tenure.chain
-    tenure.chain.step(time.time() - chain_module.TELL_AFTER)
-    [trouble] = tenure.troubles()
+    leadership = DaemonLeadership(home, load(home))
+    assert leadership.chain
+    leadership.chain.step(time.time() - chain_module.TELL_AFTER)
+    [trouble] = leadership.troubles()
     assert trouble.startswith("no successor waits: ")
     assert told in trouble
 
@@ -570,21 +570,21 @@ def test_an_sbatch_that_hangs_stalls_nothing_is_told_and_the_chain_goes_on_when_
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = DaemonLeadership(home, load(home))
-    tenure.begin()  # it acts, though its first sbatch hangs
+    leadership = DaemonLeadership(home, load(home))
+    leadership.begin()  # it acts, though its first sbatch hangs
 
     def told(words: str) -> bool:
-        assert tenure.watch()
-        return any(words in trouble for trouble in tenure.troubles())
+        assert leadership.watch()
+        return any(words in trouble for trouble in leadership.troubles())
 
     what = "no successor waits: sbatch got no answer from Slurm: sbatch did not answer within 1 s"
     wait_until(lambda: told(what), 60, "the hang is told")
     hangs.unlink()
-    chain = tenure.chain
+    chain = leadership.chain
     assert chain
-    wait_until(lambda: tenure.watch() and chain.as_json()["successor"], 60, "a successor is submitted")
+    wait_until(lambda: leadership.watch() and chain.as_json()["successor"], 60, "a successor is submitted")
     assert chain.as_json()["successor"]["job_id"] == "6"
-    tenure.end()
+    leadership.end()
 
 
 def test_a_tick_asks_no_second_time_while_its_first_sbatch_hangs(
@@ -601,12 +601,12 @@ def test_a_tick_asks_no_second_time_while_its_first_sbatch_hangs(
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(Chain, "step", hang)
     monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
-    tenure = DaemonLeadership(home, load(home))
-    tenure.begin()
-    tenure.settle(1.5)
+    leadership = DaemonLeadership(home, load(home))
+    leadership.begin()
+    leadership.settle(1.5)
     assert len(begun) == 1
     over.set()
-    tenure.end()
+    leadership.end()
 
 
 def test_while_sbatch_has_not_answered_that_is_what_is_told(
@@ -630,14 +630,14 @@ def test_a_look_at_the_chain_that_hangs_for_ever_is_told(home: Home, monkeypatch
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(Chain, "step", lambda chain, now: over.wait(60))
     monkeypatch.setattr(tenure_module, "_FIRST_STEP", 0.1)
-    tenure = DaemonLeadership(home, load(home))
-    tenure.begin()
-    assert tenure.troubles() == []
+    leadership = DaemonLeadership(home, load(home))
+    leadership.begin()
+    assert leadership.troubles() == []
     monkeypatch.setattr(tenure_module, "_HANGS", 0.0)
-    (trouble,) = tenure.troubles()
+    (trouble,) = leadership.troubles()
     assert trouble.startswith("nobody looks after the chain: the last look at it hangs for ")
     over.set()
-    tenure.end()
+    leadership.end()
 
 
 def test_one_successor_and_never_a_second(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -885,14 +885,14 @@ def test_a_link_that_is_ended_from_outside_lets_its_successor_go(
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     asked = answering(monkeypatch, Answer(("scontrol",), 0, "", "", 0.1))
-    tenure = DaemonLeadership(home, load(home))
-    tenure.begin()
-    tenure.end()
+    leadership = DaemonLeadership(home, load(home))
+    leadership.begin()
+    leadership.end()
     assert asked == [("scontrol", "update", "JobId=6", "Dependency=")]
-    tenure.begin()
-    tenure.lease._request()
-    assert not tenure.watch()  # a successor asks: it runs
-    tenure.end()
+    leadership.begin()
+    leadership.lease._request()
+    assert not leadership.watch()  # a successor asks: it runs
+    leadership.end()
     assert len(asked) == 1
 
 
@@ -910,10 +910,10 @@ def test_a_requeued_link_ends_where_the_chain_went_on_without_it(
     assert other.held()
     other.release()
     queue = Queue(running(5, since=NOW + 130), running(6)).use(monkeypatch)
-    tenure = DaemonLeadership(home, load(home))
-    tenure.begin()  # it is the successor of 6 itself
+    leadership = DaemonLeadership(home, load(home))
+    leadership.begin()  # it is the successor of 6 itself
     assert len(queue.submitted) == 1
-    tenure.lease.release()
+    leadership.lease.release()
 
 
 def test_a_stopped_chain_submits_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -979,18 +979,18 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
     queue = Queue(running(5)).use(monkeypatch)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = DaemonLeadership(home, load(home))
-    tenure.begin()
+    leadership = DaemonLeadership(home, load(home))
+    leadership.begin()
     assert len(queue.submitted) == 1
-    assert tenure.watch()
+    assert leadership.watch()
     os.kill(os.getpid(), signal.SIGUSR1)
-    assert tenure.watch()
-    wait_until(lambda: tenure.chain and tenure.chain.successor, 30, "the successor is seen")
-    assert tenure.troubles() == []
+    assert leadership.watch()
+    wait_until(lambda: leadership.chain and leadership.chain.successor, 30, "the successor is seen")
+    assert leadership.troubles() == []
     markers.mark_stopped(home)
-    assert not tenure.watch()
-    tenure.end()
-    assert not tenure.lease.held()
+    assert not leadership.watch()
+    leadership.end()
+    assert not leadership.lease.held()
     assert [job.raw_id for job in queue.jobs] == ["5"]
     with pytest.raises(HomeError, match=r"the watchdog was stopped by .*: this link ends"):
         DaemonLeadership(home, load(home)).begin()
@@ -998,12 +998,12 @@ def test_a_link_submits_first_and_then_asks_for_the_lease(
 
 def test_a_plain_process_that_is_run_by_hand_lifts_the_stop(home: Home) -> None:
     markers.mark_stopped(home)
-    tenure = DaemonLeadership(home, load(home))
-    tenure.begin()
-    assert tenure.watch()
+    leadership = DaemonLeadership(home, load(home))
+    leadership.begin()
+    assert leadership.watch()
     with pytest.raises(HomeError, match=f"process {os.getpid()} on .* watches for .* already"):
         DaemonLeadership(home, load(home)).begin()
-    tenure.end()
+    leadership.end()
 
 
 def test_a_tick_link_waits_until_its_successor_is_seen(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1011,15 +1011,15 @@ def test_a_tick_link_waits_until_its_successor_is_seen(home: Home, monkeypatch: 
     monkeypatch.setattr(chain_module, "_QUICK", 0.1)
     monkeypatch.setenv(chain_module.ENVIRONMENT, "tick")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    tenure = DaemonLeadership(home, load(home))
-    tenure.begin()
+    leadership = DaemonLeadership(home, load(home))
+    leadership.begin()
     begin = time.monotonic()
-    assert tenure.settle(30) == []
+    assert leadership.settle(30) == []
     assert time.monotonic() - begin < 20
-    assert tenure.chain is not None
-    assert tenure.chain.successor == "6"
+    assert leadership.chain is not None
+    assert leadership.chain.successor == "6"
     assert queue.submitted[0][-1] == "--begin=now+300"
-    tenure.end()
+    leadership.end()
 
 
 # Starting

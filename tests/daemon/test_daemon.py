@@ -49,17 +49,17 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     home.make()
     home.config.write_text(CONFIG.format(path=tmp_path / "gone"))
     setup = Setup.load(home)
-    tenure = DaemonLeadership(home, setup.config)
-    tenure.begin()
+    leadership = DaemonLeadership(home, setup.config)
+    leadership.begin()
     with assembled(home, setup) as parts:
-        daemon = Daemon(parts, tenure, heartbeat_of(setup.config))
+        daemon = Daemon(parts, leadership, heartbeat_of(setup.config))
         yield daemon
         daemon._outbox.stop(30)
-    tenure.end()
+    leadership.end()
 
 
 def open_incidents(daemon: Daemon) -> set[str]:
-    return {incident.summary for incident in status_file.open_incidents(daemon._engine.book)}
+    return {incident.summary for incident in status_file.open_incidents(daemon._engine.alerts)}
 
 
 def test_a_round_that_broke_off_is_told_once_and_is_over_with_the_next_good_one(daemon: Daemon) -> None:

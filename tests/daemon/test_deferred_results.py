@@ -96,10 +96,12 @@ def test_what_a_check_finds_beside_is_told_as_it_is(probes: Probes, withheld: De
 def test_of_several_file_systems_one_that_is_silent_is_enough(
     probes: Probes, withheld: DeferredResults, silent: tuple[bool, bool]
 ) -> None:
-    grounds = [replace(GROUND, name=f"watchdogd/files:/{name}") for name in "ab"]
-    withheld.keep("d/disk_quota", tuple(ground.name for ground in grounds), seen(SILENT), NOW)
-    asked = probes.calls({ground.name: ground for ground in grounds}, (), (), 60.0, NOW, withheld.open)
+    dependencies = [replace(GROUND, name=f"watchdogd/files:/{name}") for name in "ab"]
+    withheld.keep("d/disk_quota", tuple(dependency.name for dependency in dependencies), seen(SILENT), NOW)
+    asked = probes.calls(
+        {dependency.name: dependency for dependency in dependencies}, (), (), 60.0, NOW, withheld.open
+    )
     assert len(asked) == 2
-    for ground, quiet in zip(grounds, silent, strict=True):
-        probes.result(ground, answered=not quiet, host="node5")
+    for dependency, quiet in zip(dependencies, silent, strict=True):
+        probes.result(dependency, answered=not quiet, host="node5")
     assert statuses(withheld, probes, NOW) == [Status.UNKNOWN if any(silent) else Status.CRITICAL]

@@ -79,7 +79,7 @@ def test_while_its_file_system_is_asked_nobody_tells_it(setup: Setup) -> None:
     seen = Observation(
         log.name, "run-17", "run-17", Result(HANGS.status, HANGS.summary, unanswered=True), NOW
     )
-    assert footing.heard(log, (seen,)) == ()
+    assert footing.confirmed(log, (seen,)) == ()
     assert footing.stuck()[1] == []
 
 
@@ -123,34 +123,34 @@ def test_a_drop_in_that_hangs_on_a_file_system_of_ours_waits_for_it_and_then_fol
     disk = {"path": "/proc/self", "quota": "statvfs"}
     setup = Setup.of(Config.model_validate({"disks": {"d": disk}}), home)
     dropin: Check = next(check for check in setup.checks if check.name == "cron.hourly/list")
-    (ground,) = (each for each in setup.files.values() if each.point == "/proc")
+    (dependency,) = (each for each in setup.files.values() if each.point == "/proc")
     seen = Observation(dropin.name, "", dropin.name, unknown("did not end within 30s and was killed"), NOW)
 
     pool = Pool(dropin.name, place="/proc/self/stat")
     footing = DependencyWatch(cast("WorkerPool", pool), {}, lambda: NOW)
     footing.begin(setup, AlertState(), NOW)
-    assert footing.heard(dropin, (seen,)) == (), "the file system is asked first"
+    assert footing.confirmed(dropin, (seen,)) == (), "the file system is asked first"
     assert footing.settled() == {}
-    footing.take(Reply(ground.name, late=True))
+    footing.take(Reply(dependency.name, late=True))
     assert footing.settled() == {dropin.name: (seen,)}
-    assert footing.policies()[dropin.name].follows == (ground.name,)
+    assert footing.policies()[dropin.name].follows == (dependency.name,)
     pool.stuck = []
     assert footing.policies() == setup.policies
-    assert footing.heard(dropin, (seen,)) == (seen,)
+    assert footing.confirmed(dropin, (seen,)) == (seen,)
 
     elsewhere = DependencyWatch(cast("WorkerPool", Pool(dropin.name, place="/sys/kernel")), {}, lambda: NOW)
     elsewhere.begin(setup, AlertState(), NOW)
-    assert elsewhere.heard(dropin, (seen,)) == (seen,), "of which nobody else would tell"
+    assert elsewhere.confirmed(dropin, (seen,)) == (seen,), "of which nobody else would tell"
 
 
 def test_a_doubt_that_is_refuted_in_the_same_round_is_none(setup: Setup) -> None:
     footing = DependencyWatch(cast("WorkerPool", Pool()), {}, lambda: NOW)
     footing.begin(setup, AlertState(), NOW)
     check = next(each for each in setup.checks if set(each.follows) & set(setup.files))
-    ground = next(name for name in check.follows if name in setup.files)
+    dependency = next(name for name in check.follows if name in setup.files)
     nothing = Result(Status.CRITICAL, "it is missing", unanswered=True)
-    assert footing.heard(check, (Observation(check.name, "", "", nothing, NOW),)) == ()
-    answer = footing.take(Reply(ground, ""))
+    assert footing.confirmed(check, (Observation(check.name, "", "", nothing, NOW),)) == ()
+    answer = footing.take(Reply(dependency, ""))
     assert answer is not None
     assert answer.result.status is Status.OK
     assert footing.doubts() == []

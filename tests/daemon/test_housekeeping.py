@@ -34,7 +34,7 @@ def test_numbers_are_thinned_each_hour_and_the_backup_is_made_each_day(tmp_path:
 
         def measured(after: float) -> None:
             at = long_ago + after
-            parts.storage.record(Record(at=at, observations=(seen(at, age=1.0),), book=AlertState()))
+            parts.storage.record(Record(at=at, observations=(seen(at, age=1.0),), alerts=AlertState()))
 
         measured(0.0)
         do_chores(parts, now)

@@ -100,13 +100,13 @@ def first_message(folder: Path, more: str = "") -> Message:
     )
     with assembled(home, Setup.load(home)) as parts:
 
-        def told() -> list[Message]:
+        def with_evidence() -> list[Message]:
             found = parts.engine.round(patience=60.0)
             assert found
             messages = [each.message for each in found.notifications]
             return [each for each in messages if each.target == "glide" and each.status == "CRITICAL"]
 
-        return wait_until(told, 30, "the stall is told", every=0.3).value[0]
+        return wait_until(with_evidence, 30, "the stall is told", every=0.3).value[0]
 
 
 def pids(launcher: psutil.Process) -> list[int]:
@@ -204,7 +204,7 @@ def test_what_the_guards_of_all_ranks_write(tmp_path: Path) -> None:
 def test_an_inquiry_that_hangs_delays_nothing_beyond_its_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stall_inquiry, "_ask_nodes", lambda errand, seen: time.sleep(60))
+    monkeypatch.setattr(stall_inquiry, "_ask_nodes", lambda task, seen: time.sleep(60))
     monkeypatch.setattr(stall_inquiry, "PATIENCE", 0.5)
     with training(tmp_path):
         began = time.monotonic()
@@ -236,12 +236,14 @@ def test_where_nobody_answers_the_message_is_as_before(tmp_path: Path) -> None:
 
 def test_of_a_thousand_that_stall_at_once_few_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(stall_inquiry, "_ask_nodes", lambda errand, _seen: asked.append(errand.deed.run))
+    monkeypatch.setattr(stall_inquiry, "_ask_nodes", lambda task, _seen: asked.append(task.record.run))
     monkeypatch.setattr(stall_inquiry, "_ask_guards", lambda _errand, _seen: None)
     monkeypatch.setattr(stall_inquiry, "_named", lambda stall, _seen: stall.event)
     stalls: list[Any] = [
-        SimpleNamespace(event=object(), errand=SimpleNamespace(deed=SimpleNamespace(run=f"run-{number}")))
+        SimpleNamespace(event=object(), task=SimpleNamespace(record=SimpleNamespace(run=f"run-{number}")))
         for number in range(1000)
     ]
-    assert stall_inquiry.told(stalls, [each.event for each in stalls]) == tuple(each.event for each in stalls)
+    assert stall_inquiry.with_evidence(stalls, [each.event for each in stalls]) == tuple(
+        each.event for each in stalls
+    )
     assert sorted(asked) == [f"run-{number}" for number in range(stall_inquiry.MOST)]

@@ -62,10 +62,12 @@ def test_what_is_confirmed_is_not_looked_at_again() -> None:
 
 
 def test_where_what_others_rest_on_fails_they_are_asked_again() -> None:
-    ground = "watchdogd/slurm"
-    standing = CheckState(ground, "", CRITICAL, "silent", NOW, NOW, 1)
-    checks = [made("a", (ground,)), made("b", ("a",)), made("c")]
-    assert unconfirmed(AlertState({(ground, ""): standing}), {ground: AlertPolicy()}, checks, NOW) == {"a"}
+    dependency = "watchdogd/slurm"
+    standing = CheckState(dependency, "", CRITICAL, "silent", NOW, NOW, 1)
+    checks = [made("a", (dependency,)), made("b", ("a",)), made("c")]
+    assert unconfirmed(
+        AlertState({(dependency, ""): standing}), {dependency: AlertPolicy()}, checks, NOW
+    ) == {"a"}
 
 
 @pytest.mark.parametrize(

@@ -84,11 +84,11 @@ class Place:
     def take(self, seen: Round | None) -> None:
         assert seen
         self.told += [f"{each.kind.name} {each.summary}" for each in seen.events if not each.quiet]
-        done = [deed for each in seen.events if not each.quiet for deed in each.done]
-        self.told += [f"DID {deed}" for deed in done if not any(deed in line for line in self.told)]
+        done = [record for each in seen.events if not each.quiet for record in each.done]
+        self.told += [f"DID {record}" for record in done if not any(record in line for line in self.told)]
         letters = [each.message for each in seen.notifications]
         self.bodies += [each.body for each in letters]
-        assert all(f"{each.headline}\n{each.body}".count(deed) <= 1 for each in letters for deed in done)
+        assert all(f"{each.headline}\n{each.body}".count(record) <= 1 for each in letters for record in done)
 
     def settle(self, parts: Wiring) -> None:
         """Some more rounds, in which nothing new may happen."""
@@ -160,16 +160,16 @@ def killed(place: Place, what: str) -> None:
     """The history as a daemon leaves it that is killed while it carries `what` out."""
     place.configure(f'on_hang = ["{what}"]')
     with assembled(place.home, begin(place)) as parts:
-        parts.engine._acting._crew._do = lambda errand: time.sleep(3600)  # type: ignore[assignment,return-value]
+        parts.engine._acting._crew._do = lambda task: time.sleep(3600)  # type: ignore[assignment,return-value]
         wait_until(lambda: _begun(place, parts, what), 30, f"{what} is begun", every=0.2)
 
 
 def _begun(place: Place, parts: Wiring, what: str) -> bool:
     place.take(parts.engine.round(patience=60.0))
-    for deed in parts.engine._acting._deeds:  # evidence hangs as well: it is taken as done
-        if deed.action.kind == "evidence" and not deed.ended:
-            parts.engine._acting._end(deed.key, "done", "", time.time())
-    return any(deed.action.kind == what for deed in parts.engine._acting._deeds)
+    for record in parts.engine._acting._records:  # evidence hangs as well: it is taken as done
+        if record.action.kind == "evidence" and not record.ended:
+            parts.engine._acting._end(record.key, "done", "", time.time())
+    return any(record.action.kind == what for record in parts.engine._acting._records)
 
 
 def test_what_a_kill_left_open_is_told_and_not_done_again(
@@ -197,8 +197,8 @@ def test_what_is_harmless_is_done_again_after_a_kill(place: Place, monkeypatch: 
 def test_a_relieved_daemon_hands_its_outcome_over(place: Place) -> None:
     killed(place, "cancel")
     with assembled(place.home, begin(place)) as parts:
-        (deed,) = (deed for deed in parts.engine._acting._deeds if not deed.ended)
-        submit(str(place.home.inbox), "deed", str(deed.incident), run="glide", incident=deed.incident,
+        (record,) = (record for record in parts.engine._acting._records if not record.ended)
+        submit(str(place.home.inbox), "deed", str(record.incident), run="glide", incident=record.incident,
                 action="cancel", state="done", outcome="SIGTERM is sent to 7")  # fmt: skip
         place.rounds(parts, "cancel for incident")
     assert place.about("cancel for")[0].endswith("(on_hang): SIGTERM is sent to 7")
@@ -247,7 +247,7 @@ def test_an_acknowledged_incident_is_somebodys(place: Place) -> None:
     place.configure("on_hang = []")
     with assembled(place.home, begin(place)) as parts:
         place.rounds(parts, "OPENED")
-        submit(str(place.home.inbox), "ack", "1", id=parts.engine.book.next_id - 1)
+        submit(str(place.home.inbox), "ack", "1", id=parts.engine.alerts.next_id - 1)
         place.settle(parts)
         place.configure('on_hang = ["cancel"]')
         parts.engine.reload()

@@ -78,10 +78,10 @@ def test_of_two_silent_runs_the_daemon_reports_the_one_whose_checkpoints_do_not_
     texts = "".join(RUN.format(name=name, place=place) for name in ("saves", "hangs"))
     home.config.write_text(f'[daemon]\ninterval = "0.2s"\nconfirm = 2\n{texts}')
     setup = Setup.load(home)
-    tenure = DaemonLeadership(home, setup.config)
-    tenure.begin()
+    leadership = DaemonLeadership(home, setup.config)
+    leadership.begin()
     with assembled(home, setup) as parts:
-        daemon = Daemon(parts, tenure, heartbeat_of(setup.config))
+        daemon = Daemon(parts, leadership, heartbeat_of(setup.config))
         checkpoint = place / "saves/step100/rank0.pt"
 
         def judged() -> dict[str, str]:
@@ -96,11 +96,11 @@ def test_of_two_silent_runs_the_daemon_reports_the_one_whose_checkpoints_do_not_
             return "but its checkpoints grew by " in judged().get("saves/log_staleness", "")
 
         def reported() -> set[str]:
-            found = status_file.open_incidents(daemon._engine.book)
+            found = status_file.open_incidents(daemon._engine.alerts)
             return {each.check for each in found if each.check.endswith("/log_staleness")}
 
         wait_until(lambda: held() and reported(), 60, "one is held back, the other reported", every=0.2)
         assert reported() == {"hangs/log_staleness"}
         assert held()
         daemon._outbox.stop(30)
-    tenure.end()
+    leadership.end()

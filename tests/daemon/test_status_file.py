@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.history.values import NOW, book, incident, standing
+from tests.history.values import NOW, alerts, incident, standing
 from watchdogd.daemon.status_file import StatusWriter, observation_json, snapshot
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import AlertPolicy, Observation
@@ -28,7 +28,7 @@ def test_what_comes_and_goes_is_marked() -> None:
     flapping = standing(about=incident(2), flips=(NOW - 900, NOW - 700, NOW - 500), subject="node6")
     known = {CHECK: AlertPolicy(every=60.0)}
     picture = snapshot(
-        book(calm, replace(flapping, subject="node6")),
+        alerts(calm, replace(flapping, subject="node6")),
         {},
         now=NOW,
         link=None,
@@ -43,7 +43,14 @@ def test_what_comes_and_goes_is_marked() -> None:
 def test_who_has_no_run_or_subject_has_null() -> None:
     whole = standing(about=incident(3, run="", subject=""))
     picture = snapshot(
-        book(whole), {}, now=NOW, link=None, gaps=(), every=60.0, troubles=(), policies={CHECK: AlertPolicy()}
+        alerts(whole),
+        {},
+        now=NOW,
+        link=None,
+        gaps=(),
+        every=60.0,
+        troubles=(),
+        policies={CHECK: AlertPolicy()},
     )
     [said] = picture["incidents"]
     assert (said["run"], said["subject"]) == (None, None)

@@ -68,10 +68,10 @@ def test_a_drop_in_folder_that_cannot_be_looked_at_ends_no_incident_and_runs_not
         """The open incidents of the drop-in at the end of one life."""
         with assembled(home, Setup.load(home)) as parts:
             wait_until(lambda: _round(parts.engine) and until(parts.engine), 60, "it is as it should be")
-            found = parts.engine.book.states.values()
+            found = parts.engine.alerts.states.values()
             return [each.incident.id for each in found if each.incident and each.check == "cron.daily/bad"]
 
-    before = lived(lambda engine: engine.book.states.get(("cron.daily/bad", "")))
+    before = lived(lambda engine: engine.alerts.states.get(("cron.daily/bad", "")))
     assert before
     gone = OSError(errno.EIO, "Input/output error")
     with patch("watchdogd.daemon.dropins.dropins._dropin_folders", side_effect=gone):
@@ -99,11 +99,11 @@ def test_a_history_that_can_be_read_only_later_brings_back_what_people_did_and_w
         engine = parts.engine
         inbox_submit.submit(str(home.inbox), "silence", "silent", target="silent", seconds=3600)
         wait_until(
-            lambda: _round(engine) and len(status_file.open_incidents(engine.book)) == 2, 60, "both open"
+            lambda: _round(engine) and len(status_file.open_incidents(engine.alerts)) == 2, 60, "both open"
         )
-        [taken] = [each for each in status_file.open_incidents(engine.book) if each.target == "taken"]
+        [taken] = [each for each in status_file.open_incidents(engine.alerts) if each.target == "taken"]
         inbox_submit.submit(str(home.inbox), "ack", "taken", id=taken.id)
-        parts.storage.record(Record(time.time(), book=engine.book, notifications=(waiting,)))
+        parts.storage.record(Record(time.time(), alerts=engine.alerts, notifications=(waiting,)))
         wait_until(lambda: _round(engine) and _state(engine, "taken") == "acknowledged", 60, "it is taken")
     sent: list[str] = []
     with ExitStack() as life:
@@ -114,7 +114,7 @@ def test_a_history_that_can_be_read_only_later_brings_back_what_people_did_and_w
         engine.round(send=lambda each: sent.extend(one.key for one in each))
         assert waiting.key in sent
         assert _state(engine, "taken") == "acknowledged"
-        assert [each.target for each in engine.book.silences] == ["silent"]
+        assert [each.target for each in engine.alerts.silences] == ["silent"]
         stored = parts.storage._opened().incident(taken.id)
         assert stored is not None
         assert stored.state == "resolved"
@@ -122,5 +122,5 @@ def test_a_history_that_can_be_read_only_later_brings_back_what_people_did_and_w
 
 
 def _state(engine: Engine, target: str) -> str:
-    found = [each.state for each in status_file.open_incidents(engine.book) if each.target == target]
+    found = [each.state for each in status_file.open_incidents(engine.alerts) if each.target == target]
     return found[0] if found else ""

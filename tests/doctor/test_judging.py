@@ -137,8 +137,8 @@ def test_stacks_and_cron() -> None:
     assert tools.judge_stacks(spy=True, scope="0").state == FINE
     assert "children only" in tools.judge_stacks(spy=True, scope="1").text
     assert tools.judge_stacks(spy=True, scope="3").state == WARNING
-    assert tools.judge_stacks(spy=True, scope="2", mighty=True).state == FINE
-    assert tools.judge_stacks(spy=True, scope="3", mighty=True).state == WARNING
+    assert tools.judge_stacks(spy=True, scope="2", privileged=True).state == FINE
+    assert tools.judge_stacks(spy=True, scope="3", privileged=True).state == WARNING
     assert "in a container" in tools.judge_stacks(spy=True, scope="0", boxed=True).text
     assert "pip install" in tools.judge_stacks(spy=False, scope="").fix
     line = "*/10 * * * * watchdogd ensure\n"

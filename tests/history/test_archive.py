@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from tests.history.values import NOW, book, incident, new_home, notification, opened, opening, seen, standing
+from tests.history.values import (
+    NOW,
+    alerts,
+    incident,
+    new_home,
+    notification,
+    opened,
+    opening,
+    seen,
+    standing,
+)
 from tests.lab.postgres import Postgres
 from watchdogd import cli
 from watchdogd.errors import HistoryError
@@ -41,7 +51,7 @@ def filled(home: Home) -> Store:
         Record(
             NOW,
             (seen(NOW, lag=12.0),),
-            book=book(
+            alerts=alerts(
                 standing(about=incident(summary='Ωmega "quoted"\nline')), pending_recoveries=(incident(9),)
             ),
             events=(opening(),),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.values import NOW, big, book, incident, new_home, opened, round_of, standing
+from tests.history.values import NOW, alerts, big, incident, new_home, opened, round_of, standing
 from tests.lab.forked import CONTEXT
 from watchdogd.errors import HistoryError
 from watchdogd.history.models import Record
@@ -215,11 +215,13 @@ def test_a_history_that_was_removed_while_in_use_begins_anew(home: Home, backed_
     if backed_up:
         store.backup()
     home.history.unlink()
-    record = Record(NOW + 60, round_of(NOW + 60, lag=60).observations, book=book(standing(about=incident())))
+    record = Record(
+        NOW + 60, round_of(NOW + 60, lag=60).observations, alerts=alerts(standing(about=incident()))
+    )
     refused(lambda: store.record(record))
     store.record(record)  # with the whole book, though the store had written most of it to the old file
     assert lags(store) == ([0, 60] if backed_up else [60])
-    assert store.past().book == record.book
+    assert store.past().alerts == record.alerts
     assert len(store.troubles) == backed_up
     store.close()
 
@@ -397,7 +399,7 @@ def test_a_damaged_history_never_replaces_a_sound_backup(home: Home) -> None:
 
 def test_a_row_that_makes_no_sense_is_told_in_one_line(home: Home) -> None:
     store = opened(home)
-    store.record(Record(NOW, book=book(standing(about=incident()))))
+    store.record(Record(NOW, alerts=alerts(standing(about=incident()))))
     with closing(sqlite3.connect(home.history)) as raw:
         raw.execute('UPDATE incidents SET value = \'{"id": "many"}\'')
         raw.commit()

@@ -19,7 +19,7 @@ import pytest
 
 from tests.history.values import (
     NOW,
-    book,
+    alerts,
     incident,
     new_home,
     notification,
@@ -64,7 +64,7 @@ def at(number: int) -> float:
 def round_with_all(number: int) -> Record:
     """A round that brings one of each thing that has to be remembered."""
     about = incident(number + 1, opened_at=at(number), acknowledged_by=f"bob-{number}")
-    known = book(
+    known = alerts(
         standing(at(number), about=about),
         next_id=number + 2,
         silences=(Silence(f"disk-{number}", at(number) + 1e9, "alice"),),
@@ -72,7 +72,7 @@ def round_with_all(number: int) -> Record:
     return Record(
         at(number),
         round_of(at(number), lag=number).observations,
-        book=known,
+        alerts=known,
         events=(opening(number + 1),),
         notifications=(notification(f"{number}@mail"),),
     )
@@ -128,9 +128,9 @@ def remembers(home: Home, said: dict[str, int]) -> int:
         assert rounds - 1 in (said["stored"], said["stored"] + 1)
         assert {each.id for each in incidents} == {*range(1, rounds + 1)}
         assert {each.acknowledged_by for each in incidents} == {f"bob-{each}" for each in range(rounds)}
-        assert [each.target for each in past.book.silences] == [f"disk-{rounds - 1}"]
-        assert [each.incident for each in past.book.states.values()] == [incidents[0]]
-        assert past.book.next_id == rounds + 1
+        assert [each.target for each in past.alerts.silences] == [f"disk-{rounds - 1}"]
+        assert [each.incident for each in past.alerts.states.values()] == [incidents[0]]
+        assert past.alerts.next_id == rounds + 1
         assert past.last_round == at(rounds - 1)
         assert len(sent) - 1 in (said.get("sent", -1), said.get("sent", -1) + 1)
         assert len(sent) + len(past.waiting) == rounds

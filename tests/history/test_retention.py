@@ -20,19 +20,19 @@ KEEP = 90.0 * DAY
 
 
 def moments(step: object) -> tuple[str, int, int]:
-    return step.deed, step.begin - BEGIN, step.end - BEGIN  # type: ignore[attr-defined]  # a Step
+    return step.work, step.begin - BEGIN, step.end - BEGIN  # type: ignore[attr-defined]  # a Step
 
 
 def test_a_young_history_is_only_folded() -> None:
     steps = plan(BEGIN + 1234.5, KEEP, Thinned(BEGIN, BEGIN, BEGIN))
     assert [moments(step) for step in steps[:-1]] == [("fold raw", 0, 900)]
-    assert steps[-1].deed == "drop old"
+    assert steps[-1].work == "drop old"
     assert steps[-1].after == Thinned(BEGIN + 900, BEGIN, BEGIN)
 
 
 def test_what_was_done_is_not_done_again() -> None:
     steps = plan(BEGIN + 1234.5, KEEP, Thinned(BEGIN, BEGIN, BEGIN))
-    assert [step.deed for step in plan(BEGIN + 1240, KEEP, steps[-1].after)] == ["drop old"]
+    assert [step.work for step in plan(BEGIN + 1240, KEEP, steps[-1].after)] == ["drop old"]
 
 
 @given(
@@ -51,22 +51,22 @@ def test_a_plan_loses_nothing_and_comes_to_an_end(
     now = BEGIN + age
     at = begin
     for step in plan(now, keep, at):
-        if step.deed == "fold raw":
+        if step.work == "fold raw":
             assert (step.begin, step.after.folded) == (at.folded, step.end)
             assert step.begin % FIVE == step.end % FIVE == 0
             assert step.end <= now
-        if step.deed == "drop raw":
+        if step.work == "drop raw":
             assert step.end <= max(at.folded, step.begin)
             assert step.end <= max(now - RAW, now - keep)
-        if step.deed == "fold fives":
+        if step.work == "fold fives":
             assert step.begin % HOUR == step.end % HOUR == 0
             assert (step.begin, step.after.fives) == (at.fives, step.end)
             assert step.end <= max(now - FIVES, now - keep)
-        if step.deed == "drop old":
+        if step.work == "drop old":
             assert step.end <= now - keep
-        assert step.end - step.begin <= DAY or step.deed == "drop old"
+        assert step.end - step.begin <= DAY or step.work == "drop old"
         at = step.after
-    assert {step.deed for step in plan(now, keep, at)} == {"drop old"}
+    assert {step.work for step in plan(now, keep, at)} == {"drop old"}
 
 
 # ---------------------------------------------------------------------- on real readings

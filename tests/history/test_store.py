@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from tests.history.values import (
     NOW,
-    book,
+    alerts,
     incident,
     new_home,
     notification,
@@ -39,7 +39,7 @@ def test_a_new_home_has_no_past(store: Store) -> None:
 
 def test_the_next_daemon_finds_what_the_last_one_knew(store: Store, home: Home) -> None:
     held = incident()
-    known = book(
+    known = alerts(
         standing(about=held),
         standing(NOW - 5, check="scratch/disk_quota", subject="", incident=None, flips=()),
         pending_recoveries=(incident(9, resolved_at=NOW - 1),),
@@ -47,7 +47,7 @@ def test_the_next_daemon_finds_what_the_last_one_knew(store: Store, home: Home) 
     store.record(
         Record(
             NOW,
-            book=known,
+            alerts=known,
             events=(opening(),),
             notifications=(notification(),),
             memories={"run-17/log_staleness": '{"offset":1200,"rhythm":[1.5,null],"name":"Zürich"}'},
@@ -56,7 +56,7 @@ def test_the_next_daemon_finds_what_the_last_one_knew(store: Store, home: Home) 
     )
     store.close()
     past = opened(home).past()
-    assert past.book == known
+    assert past.alerts == known
     assert past.last_round == NOW
     assert past.started == {"run-17/log_staleness": NOW - 1.125}
     assert past.memories == {"run-17/log_staleness": '{"offset":1200,"rhythm":[1.5,null],"name":"Zürich"}'}
@@ -66,7 +66,7 @@ def test_the_next_daemon_finds_what_the_last_one_knew(store: Store, home: Home) 
 @pytest.mark.parametrize("kept", ["null", "[]", "7", '"a"', "{{{", "", '{"offset":12', "[NaN"])
 def test_what_a_check_remembers_and_nobody_can_read_costs_that_check_alone(store: Store, kept: str) -> None:
     known = {"run-17/log_staleness": kept, "run-4/log_staleness": '{"offset":7}'}
-    store.record(Record(NOW, book=book(standing()), memories=known))
+    store.record(Record(NOW, alerts=alerts(standing()), memories=known))
     past = store.past()
     assert past.memories == {"run-4/log_staleness": '{"offset":7}'}
     assert past.last_round == NOW
@@ -76,27 +76,27 @@ def test_what_a_check_remembers_and_nobody_can_read_costs_that_check_alone(store
 
 def test_the_book_is_kept_exactly_as_it_changes(store: Store, home: Home) -> None:
     gone = standing(check="old/check", subject="")
-    store.record(Record(NOW, book=book(standing(), gone)))
+    store.record(Record(NOW, alerts=alerts(standing(), gone)))
     for step in range(1, 4):
         calm = standing(NOW + step, streak=3 + step, summary=f"no line for {31 + step}m")
-        store.record(Record(NOW + step, book=book(calm)))
-    assert store.past().book == book(calm)
+        store.record(Record(NOW + step, alerts=alerts(calm)))
+    assert store.past().alerts == alerts(calm)
     worse = replace(calm, status=Status.UNKNOWN, hard=Status.WARNING, flips=(NOW,), details="x")
-    store.record(Record(NOW + 9, book=book(worse, next_id=43)))
-    assert store.past().book == book(worse, next_id=43)
+    store.record(Record(NOW + 9, alerts=alerts(worse, next_id=43)))
+    assert store.past().alerts == alerts(worse, next_id=43)
     again = opened(home)
-    again.record(Record(NOW + 10, book=AlertState(next_id=43)))
-    assert again.past().book == AlertState(next_id=43)
+    again.record(Record(NOW + 10, alerts=AlertState(next_id=43)))
+    assert again.past().alerts == AlertState(next_id=43)
     again.close()
 
 
 def test_ids_of_incidents_are_never_given_twice(store: Store) -> None:
-    store.record(Record(NOW, events=(opening(80),), book=AlertState(next_id=1)))
-    assert store.past().book.next_id == 81
+    store.record(Record(NOW, events=(opening(80),), alerts=AlertState(next_id=1)))
+    assert store.past().alerts.next_id == 81
 
 
 def test_a_standing_of_another_version_is_read_as_far_as_it_goes(store: Store, home: Home) -> None:
-    store.record(Record(NOW, book=book(standing(), standing(check="odd/check", subject=""))))
+    store.record(Record(NOW, alerts=alerts(standing(), standing(check="odd/check", subject=""))))
     with store._database.transaction(writing=True) as connection:
         older = '{"check":"run-17/log_staleness","subject":"node5","status":2,"summary":"","at":1,'
         older += '"since":5.0,"attempts":1,"added_later":{"a":1}}'
@@ -104,7 +104,7 @@ def test_a_standing_of_another_version_is_read_as_far_as_it_goes(store: Store, h
             connection.execute(
                 text('UPDATE standings SET value = :v WHERE "check" = :c'), {"v": value, "c": check}
             )
-    standings = store.past().book.states
+    standings = store.past().alerts.states
     assert standings["run-17/log_staleness", "node5"].since == 5.0
     assert standings["run-17/log_staleness", "node5"].at == NOW
     assert ("odd/check", "") not in standings
@@ -116,7 +116,7 @@ def test_what_no_database_can_hold_is_stored_a_little_changed(store: Store, home
     record = Record(
         NOW,
         (seen(NOW, check=bad, summary=bad, subject=bad, lag=1.0),),
-        book=book(standing(check=bad, summary=bad, about=incident(summary=bad, details=bad))),
+        alerts=alerts(standing(check=bad, summary=bad, about=incident(summary=bad, details=bad))),
         events=(IncidentEvent(EventKind.NOTICE, NOW, bad, bad, bad, bad),),
         notifications=(notification(failure=bad),),
         memories={bad: json.dumps({"last": bad})},
@@ -125,7 +125,7 @@ def test_what_no_database_can_hold_is_stored_a_little_changed(store: Store, home
     store.record(record)
     store.record(replace(record, at=NOW + 60))
     past = opened(home).past()
-    assert [each.summary for each in past.book.states.values()] == [
+    assert [each.summary for each in past.alerts.states.values()] == [
         "line ? of a log\N{REPLACEMENT CHARACTER}"
     ]
     cleaned = "line ? of a log\N{REPLACEMENT CHARACTER}"
@@ -140,7 +140,7 @@ def everything() -> Record:
     return Record(
         NOW,
         (seen(NOW, lag=12.0), seen(NOW, subject="x", status=Status.WARNING, lag=1.0)),
-        book=book(standing(about=incident())),
+        alerts=alerts(standing(about=incident())),
         events=(opening(),),
         notifications=(notification("a@mail"), notification("b@slack")),
         memories={"c": '{"n":1}'},
@@ -331,7 +331,7 @@ def test_a_target_is_a_short_or_a_full_name(store: Store, target: str) -> None:
 def test_incidents_as_they_are_after_the_round(store: Store) -> None:
     first = incident(1)
     ended = incident(2, resolved_at=NOW + 100, recovery="a line again", check="other", run="", target="other")
-    store.record(Record(NOW, events=(opening(1),), book=book(standing(about=first))))
+    store.record(Record(NOW, events=(opening(1),), alerts=alerts(standing(about=first))))
     worse = replace(first, notified=Status.CRITICAL)
     store.record(
         Record(
@@ -340,7 +340,7 @@ def test_incidents_as_they_are_after_the_round(store: Store) -> None:
                 replace(opening(), incident=first),
                 replace(opening(), kind=EventKind.RESOLVED, incident=ended),
             ),
-            book=book(standing(about=worse)),
+            alerts=alerts(standing(about=worse)),
         )
     )
     assert store.incidents() == [ended, worse]

@@ -106,7 +106,7 @@ def standing(
     return replace(first, **changes)  # type: ignore[arg-type]  # names are checked by replace
 
 
-def book(*standings: CheckState, **others: object) -> AlertState:
+def alerts(*standings: CheckState, **others: object) -> AlertState:
     """A book with silences."""
     silences = (Silence("scratch", NOW + 3600, "alice", "moving data"),)
     known = {(each.check, each.subject): each for each in standings}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.values import NOW, book, close_all, incident, new_home, opened, standing
+from tests.history.values import NOW, alerts, close_all, incident, new_home, opened, standing
 from watchdogd.cli import main
 from watchdogd.cli.status import read
 from watchdogd.history.models import Record
@@ -71,7 +71,7 @@ def test_folders_that_are_missing_are_made_anew_where_home_is_there(home: Home) 
 def watching(home: Home) -> Home:
     """A daemon (this process) acts for it; its history knows an incident, and status.json is a folder."""
     assert Lease(home).acquire() is None
-    opened(home).record(Record(at=NOW, book=book(standing(about=incident(17)))))
+    opened(home).record(Record(at=NOW, alerts=alerts(standing(about=incident(17)))))
     close_all()
     home.status.mkdir()
     return home

@@ -46,7 +46,7 @@ class Watch:
 
     def __init__(self, policies: Mapping[str, AlertPolicy] | None = None) -> None:
         self.policies = dict(policies or POLICIES)
-        self.book = AlertState()
+        self.alerts = AlertState()
         self.now = START
         self.events: list[IncidentEvent] = []
         self.silent: Callable[[str, str, float], str] | None = None
@@ -57,8 +57,8 @@ class Watch:
         """One round `after` seconds since the last; returns what was told."""
         self.now += after
         observations = [Observation(check, *TARGETS[check], result, self.now) for check, result in seen]
-        self.book, events = evaluate(
-            self.book, observations, self.policies, self.now, requests=orders, silent=self.silent
+        self.alerts, events = evaluate(
+            self.alerts, observations, self.policies, self.now, requests=orders, silent=self.silent
         )
         self.events += events
         return [event for event in events if not event.quiet]
@@ -74,7 +74,7 @@ class Watch:
 
     def incident(self, check: str, subject: str = "") -> Incident:
         """The open incident of a check."""
-        incident = self.book.states[check, subject].incident
+        incident = self.alerts.states[check, subject].incident
         assert incident is not None, f"no incident of {check}"
         return incident
 
@@ -221,7 +221,7 @@ def test_an_end_in_a_silence_is_not_told_while_it_is_bad_anew() -> None:
     watch.rounds(2, FULL)
     assert kinds(watch.round(FULL, after=2 * HOUR)) == ["OPENED"]
     assert kinds(watch.rounds(3, (DISK, ok("free again")))) == ["RESOLVED", "RESOLVED"]
-    assert watch.book.pending_recoveries == ()
+    assert watch.alerts.pending_recoveries == ()
 
 
 def test_confirm_of_one_opens_at_once() -> None:
@@ -315,7 +315,7 @@ def test_unknown_neither_ends_nor_changes_what_is_known_bad(known: tuple[str, Re
     incident = watch.incident(DISK)
     assert (incident.status, incident.summary) == (known[1].status, known[1].summary)
     assert incident.doubt == "the quota tool did not answer"
-    assert watch.book.states[DISK, ""].hard is known[1].status
+    assert watch.alerts.states[DISK, ""].hard is known[1].status
     watch.round(known)
     assert watch.incident(DISK).doubt == ""
 
@@ -396,7 +396,7 @@ def test_what_flapped_and_stays_bad_is_open_and_told() -> None:
     told = flap(watch, 6) + watch.rounds(30, FULL)
     assert told[-1].kind is EventKind.OPENED
     assert watch.incident(DISK).notified is Status.CRITICAL
-    assert watch.book.states[DISK, ""].hard is Status.CRITICAL
+    assert watch.alerts.states[DISK, ""].hard is Status.CRITICAL
 
 
 def test_severities_that_flap_are_held_back_at_the_worse() -> None:
@@ -430,13 +430,13 @@ def test_a_quiet_result_ends_an_incident_without_a_message() -> None:
     assert watch.round((LIVENESS, replace(ok("the switch was cleared"), quiet=True))) == []
     assert watch.round(ALIVE) == []
     assert watch.events[-1].kind is EventKind.RESOLVED
-    assert watch.book.states[LIVENESS, ""].incident is None
+    assert watch.alerts.states[LIVENESS, ""].incident is None
 
 
 def test_a_notice_is_told_and_changes_no_standing() -> None:
     watch = Watch()
     watch.round(GONE)
-    before = watch.book.states
+    before = watch.alerts.states
     (told,) = watch.round((LIVENESS, notice("task 4 failed, task 5 runs", details="exit 3")))
     assert (told.kind, told.summary, told.details, told.incident) == (
         EventKind.NOTICE,
@@ -444,7 +444,7 @@ def test_a_notice_is_told_and_changes_no_standing() -> None:
         "exit 3",
         None,
     )
-    assert watch.book.states == before
+    assert watch.alerts.states == before
 
 
 # ---------------------------------------------------------------- one cause, one message
@@ -596,10 +596,10 @@ def test_the_first_ack_counts_and_an_unknown_id_changes_nothing() -> None:
     watch.order("ack", incident=7)
     assert watch.incident(DISK).state == "open"
     watch.order("ack", incident=1)
-    book, events = evaluate(
-        watch.book, (), watch.policies, watch.now, requests=[Request("ack", "cleo", watch.now, incident=1)]
+    alerts, events = evaluate(
+        watch.alerts, (), watch.policies, watch.now, requests=[Request("ack", "cleo", watch.now, incident=1)]
     )
-    assert (book, events) == (watch.book, ())
+    assert (alerts, events) == (watch.alerts, ())
 
 
 def test_escalation_comes_once_and_says_how_long_nobody_acknowledged() -> None:
@@ -644,7 +644,7 @@ def test_what_is_still_wrong_at_the_end_of_a_silence_is_told_then() -> None:
     assert watch.incident(DISK).silent == "silenced by bo: moving data"
     (told,) = watch.round(FULL, after=HOUR)
     assert told.kind is EventKind.OPENED
-    assert watch.book.silences == ()
+    assert watch.alerts.silences == ()
     assert kinds(watch.rounds(2, ROOMY)) == ["RESOLVED"]
 
 
@@ -659,7 +659,7 @@ def test_a_new_silence_replaces_the_older_one() -> None:
     watch = Watch()
     watch.order("silence", target="fast", until=watch.now + DAY)
     watch.order("silence", target="fast", until=watch.now + HOUR)
-    assert [silence.until for silence in watch.book.silences] == [watch.now - 30 + HOUR]
+    assert [silence.until for silence in watch.alerts.silences] == [watch.now - 30 + HOUR]
 
 
 def test_what_came_and_went_in_silence_is_never_told() -> None:
@@ -780,7 +780,7 @@ def test_a_controller_that_comes_back_ends_and_then_the_end_of_the_job_is_told_o
 def test_a_restart_with_the_same_book_announces_nothing_twice() -> None:
     watch = Watch()
     watch.rounds(2, FULL, GONE, stale())
-    watch.book = pickle.loads(pickle.dumps(watch.book))
+    watch.alerts = pickle.loads(pickle.dumps(watch.alerts))
     assert watch.round(after=0) == []
     assert watch.rounds(3, FULL, GONE, stale()) == []
 
@@ -798,7 +798,7 @@ def test_a_check_that_no_longer_exists_ends_quietly() -> None:
     del watch.policies[DISK]
     assert watch.round(FULL) == []
     assert (watch.events[-1].kind, watch.events[-1].quiet) == (EventKind.RESOLVED, True)
-    assert watch.book.states == {}
+    assert watch.alerts.states == {}
 
 
 def test_followers_of_a_check_that_no_longer_exists_are_told() -> None:
@@ -816,7 +816,7 @@ def test_a_subject_that_is_no_longer_reported_is_well() -> None:
     (told,) = watch.rounds(2, rest)
     assert (told.kind, told.summary) == (EventKind.RESOLVED, "ost3 is no longer reported")
     watch.round(rest, after=2 * HOUR)
-    assert set(watch.book.states) == {(DISK, "ost4")}
+    assert set(watch.alerts.states) == {(DISK, "ost4")}
 
 
 def test_a_check_that_found_nothing_out_ends_none_of_its_subjects() -> None:
@@ -843,7 +843,7 @@ def test_a_check_that_did_not_run_ends_nothing() -> None:
 def test_a_result_of_a_check_that_does_not_exist_is_left_out() -> None:
     watch = Watch({LOG: AlertPolicy()})
     assert watch.rounds(3, FULL) == []
-    assert watch.book.states == {}
+    assert watch.alerts.states == {}
 
 
 def test_a_clock_set_back_a_year_loses_and_doubles_nothing() -> None:
@@ -862,8 +862,8 @@ def test_a_clock_set_back_a_year_loses_and_doubles_nothing() -> None:
 
 def test_a_result_from_the_future_is_of_now() -> None:
     seen = Observation(DISK, "", "fast", critical("98 % full"), START + DAY)
-    book, _ = evaluate(AlertState(), [seen], POLICIES, START)
-    assert (book.states[DISK, ""].at, book.states[DISK, ""].since) == (START, START)
+    alerts, _ = evaluate(AlertState(), [seen], POLICIES, START)
+    assert (alerts.states[DISK, ""].at, alerts.states[DISK, ""].since) == (START, START)
 
 
 # ---------------------------------------------------------------- cost
@@ -874,15 +874,15 @@ def test_a_steady_round_of_two_thousand_checks_is_cheap(result: Result) -> None:
     names = [f"check-{number}" for number in range(2000)]
     policies = {name: AlertPolicy(follows=("check-0",)) for name in names}
     seen = [Observation(name, "", name, result, START) for name in names]
-    book, now = AlertState(), START
+    alerts, now = AlertState(), START
     for _ in range(3):
         now += 1
-        book, _ = evaluate(book, seen, policies, now)
+        alerts, _ = evaluate(alerts, seen, policies, now)
     best = float("inf")
     for _ in range(5):
         begin = time.process_time()
         now += 1
-        book, _ = evaluate(book, seen, policies, now)
+        alerts, _ = evaluate(alerts, seen, policies, now)
         best = min(best, time.process_time() - begin)
     # Measured: about 5 µs (good), 15 µs (bad, and explained by another); all of a check may cost 150 µs.
     assert best / len(names) < 60e-6, f"{best / len(names) * 1e6:.1f} µs a result"

@@ -51,7 +51,7 @@ class Incidents(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = AlertState()
+        self.alerts = AlertState()
         self.now = 1_790_000_000.0
         self.maintenance = ""
         self.opened: Counter[int] = Counter()
@@ -125,10 +125,10 @@ class Incidents(RuleBasedStateMachine):
 
     @rule()
     def daemon_is_restarted(self) -> None:
-        self.book = pickle.loads(pickle.dumps(self.book))
-        before = self.book
+        self.alerts = pickle.loads(pickle.dumps(self.alerts))
+        before = self.alerts
         assert not self.pass_round({}, 0.0), "a restart told something"
-        assert self.book == before
+        assert self.alerts == before
 
     @rule(doubts=st.integers(0, 2), first=st.sets(st.sampled_from([LOG, DISK])))
     def a_file_system_falls_silent(self, doubts: int, first: set[str]) -> None:
@@ -148,7 +148,7 @@ class Incidents(RuleBasedStateMachine):
         """Whatever was told as open is told as resolved, once."""
         self.stay(dict.fromkeys(POLICIES, Status.OK))
         assert self.open() == []
-        assert self.book.pending_recoveries == ()
+        assert self.alerts.pending_recoveries == ()
         assert self.opened == self.resolved
         assert self.born == self.ended.keys()
 
@@ -196,8 +196,8 @@ class Incidents(RuleBasedStateMachine):
             Observation(check, *TARGETS[check], self.result(check, status), self.now)
             for check, status in statuses.items()
         ]
-        self.book, events = evaluate(
-            self.book, seen, POLICIES, self.now, requests=orders, silent=self.maintenance_reason
+        self.alerts, events = evaluate(
+            self.alerts, seen, POLICIES, self.now, requests=orders, silent=self.maintenance_reason
         )
         for event in events:
             self.account(event)
@@ -210,10 +210,10 @@ class Incidents(RuleBasedStateMachine):
         return "maintenance" if target == self.maintenance else ""
 
     def open(self) -> list[Incident]:
-        return [standing.incident for standing in self.book.states.values() if standing.incident]
+        return [standing.incident for standing in self.alerts.states.values() if standing.incident]
 
     def standing(self, check: str) -> Incident:
-        incident = self.book.states[check, ""].incident
+        incident = self.alerts.states[check, ""].incident
         assert incident is not None
         return incident
 
@@ -250,7 +250,7 @@ class Incidents(RuleBasedStateMachine):
 
     def silenced(self, incident: Incident) -> bool:
         names = {incident.run, incident.target, incident.check, incident.check.rpartition("/")[2]}
-        by_people = any(one.target in names and one.until > self.now for one in self.book.silences)
+        by_people = any(one.target in names and one.until > self.now for one in self.alerts.silences)
         return by_people or incident.target == self.maintenance
 
     # ------------------------------------------------------------ what always holds
@@ -258,10 +258,10 @@ class Incidents(RuleBasedStateMachine):
     @invariant()
     def incidents_are_one_a_subject_and_have_ids_of_their_own(self) -> None:
         ids = [incident.id for incident in self.open()] + [
-            incident.id for incident in self.book.pending_recoveries
+            incident.id for incident in self.alerts.pending_recoveries
         ]
         assert len(ids) == len(set(ids))
-        assert all(number < self.book.next_id for number in ids)
+        assert all(number < self.alerts.next_id for number in ids)
         assert {incident.id for incident in self.open()} == self.born - self.ended.keys()
 
     @invariant()
@@ -274,10 +274,10 @@ class Incidents(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_owed_that_was_told(self) -> None:
-        for incident in self.book.pending_recoveries:
+        for incident in self.alerts.pending_recoveries:
             assert self.opened[incident.id] == 1
             assert self.resolved[incident.id] == 0
-            standing = self.book.states[incident.check, ""]
+            standing = self.alerts.states[incident.check, ""]
             bad_anew = standing.status is not Status.OK or standing.incident is not None
             assert bad_anew or self.silenced(incident)
 

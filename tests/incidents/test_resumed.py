@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.history.values import NOW, book, incident, standing
+from tests.history.values import NOW, alerts, incident, standing
 from watchdogd.incidents.evaluate import resumed
 from watchdogd.incidents.models import AlertState, EventKind, Silence
 from watchdogd.plugin import Status
@@ -12,8 +12,8 @@ KEY = (standing().check, standing().subject)
 
 def test_what_is_open_in_both_goes_on_with_what_people_did() -> None:
     before = incident(9, acknowledged_by="alice", acknowledged_at=NOW - 60, opened_at=NOW - 900)
-    past = book(standing(about=before))
-    anew = book(
+    past = alerts(standing(about=before))
+    anew = alerts(
         standing(about=incident(1_780_000_000, opened_at=NOW, acknowledged_by="", acknowledged_at=None))
     )
     found, events = resumed(past, anew, NOW)
@@ -27,7 +27,7 @@ def test_what_is_open_in_both_goes_on_with_what_people_did() -> None:
 
 
 def test_what_was_open_is_settled_by_the_results_that_come() -> None:
-    past = book(standing(about=incident(9)))
+    past = alerts(standing(about=incident(9)))
     well = replace(standing(), status=Status.OK, hard=Status.OK, incident=None)
     for present in (AlertState(), replace(AlertState(), states={KEY: well})):
         found, events = resumed(past, present, NOW)

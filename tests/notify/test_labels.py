@@ -66,8 +66,8 @@ def _deed(state: str) -> str:
             return "cancel for incident 17: job 4711 was cancelled"
 
     scene: Any = SimpleNamespace(speaker=lambda _run: None, incidents={})
-    deed: Any = Deed(state=state, run="run-17", incident=17)
-    return _first_line(RemediationContext.notice(scene, deed, "", NOON))
+    record: Any = Deed(state=state, run="run-17", incident=17)
+    return _first_line(RemediationContext.notice(scene, record, "", NOON))
 
 
 def _press() -> str:
@@ -80,7 +80,7 @@ KINDS: dict[str, tuple[str, Callable[[], str]]] = {
     "the history begins anew": ("WARNING", lambda: _of_itself("history.db was damaged: begins anew")),
     "nodes cannot be looked at": (
         "WARNING",
-        lambda: _result([*node_checks.no_access("its GPUs", "no step may be started", told=False)][-1]),
+        lambda: _result([*node_checks.no_access("its GPUs", "no step may be started", reported=False)][-1]),
     ),
     "a job was replaced": ("INFO", lambda: _result(restarts._restart("job 1 failed", "", "2 is next", ""))),
     "a plugin's own": ("INFO", lambda: _result(said_by_a_plugin("the epoch is over"))),

@@ -71,12 +71,12 @@ def test_a_table_and_only_both_hold() -> None:
 
 def test_what_an_incident_was_told_as_is_remembered_to_its_end() -> None:
     """WARNING, worse, eased, over: each channel that heard of it hears the end, once."""
-    book, now, policy = AlertState(), NOON, {"c": AlertPolicy(confirm=1)}
+    alerts, now, policy = AlertState(), NOON, {"c": AlertPolicy(confirm=1)}
     went: dict[str, list[str]] = defaultdict(list)
     for status in (WARNING, CRITICAL, WARNING, Status.OK):
         now += 60
         seen = Observation("c", "", "c", Result(status, "as it is"), now)
-        book, events = evaluate.evaluate(book, (seen,), policy, now)
+        alerts, events = evaluate.evaluate(alerts, (seen,), policy, now)
         for each in compose(events, {"c": Route(ALL)}, RULES, now):
             went[each.channel].append(each.message.status)
     assert went == {"slack": ["WARNING", "CRITICAL", "RESOLVED"], "pager": ["CRITICAL", "RESOLVED"]}

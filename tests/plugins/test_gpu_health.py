@@ -609,14 +609,14 @@ def test_a_power_near_idle_is_one_far_below_its_own_before(
     def gpus(watts: float, use: float) -> list[NamedGpu]:
         return [NamedGpu(f"n/gpu{n}", Gpu(n, utilisation=use, power_w=watts, **kind)) for n in range(2)]
 
-    book = GpuHealthState()
+    alerts = GpuHealthState()
     for watts in (worked, worked * 1.3, worked, worked, worked, worked):
-        moment = activity.classify(gpus(watts, 98.0), frozenset(book.used), book.power)
+        moment = activity.classify(gpus(watts, 98.0), frozenset(alerts.used), alerts.power)
         assert not moment.hung
-        book.worked([each.name for each in moment.busy], moment.drawn)
+        alerts.worked([each.name for each in moment.busy], moment.drawn)
     for _ in range(30):
-        moment = activity.classify(gpus(now, 96.0), frozenset(book.used), book.power)
-        book.worked([each.name for each in (*moment.busy, *moment.waiting)], moment.drawn)
+        moment = activity.classify(gpus(now, 96.0), frozenset(alerts.used), alerts.power)
+        alerts.worked([each.name for each in (*moment.busy, *moment.waiting)], moment.drawn)
         assert moment.hung is hung
 
 
@@ -662,12 +662,12 @@ def test_nothing_is_judged_without_a_job(machine: Machine) -> None:
 # ------------------------------------------------------------------ the figures of each node
 
 
-def judged(book: GpuHealthState, *nodes: GpuNode) -> dict[str, Result]:
+def judged(alerts: GpuHealthState, *nodes: GpuNode) -> dict[str, Result]:
     """Results by subject of one look at a job on these nodes."""
     job = Job("88", "88", "run-17", "alice", "RUNNING", started_at=START)
     run, patience = Run("run-17", "run-17"), Patience(600.0, 900.0, 3600.0)
     limits = GpuLimits(gpus_per_node=2, temperature_crit=95.0)
-    found = list(judge(GpuSurvey(nodes), book, limits, patience, job, run, START))
+    found = list(judge(GpuSurvey(nodes), alerts, limits, patience, job, run, START))
     assert len({result.subject for result in found}) == len(found), "each subject is spoken of once"
     return {result.subject: result for result in found}
 
@@ -693,10 +693,10 @@ def test_each_node_has_figures_of_its_own() -> None:
 
 
 def test_a_node_that_is_told_of_keeps_its_figures_and_says_when_it_is_well_again() -> None:
-    book = GpuHealthState()
-    lost = judged(book, node("node5", COOL), node("node6", COOL, HOT))["node5"]
+    alerts = GpuHealthState()
+    lost = judged(alerts, node("node5", COOL), node("node6", COOL, HOT))["node5"]
     assert (lost.status, lost.metrics["temperature"].value) == (Status.CRITICAL, 60.0)
-    again = judged(book, node("node5", COOL, HOT), node("node6", COOL, HOT))["node5"]
+    again = judged(alerts, node("node5", COOL, HOT), node("node6", COOL, HOT))["node5"]
     assert (again.status, again.metrics["temperature"].value) == (Status.OK, 71.0)
     assert again.summary == "node5 is well again"
 

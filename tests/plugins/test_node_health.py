@@ -158,10 +158,10 @@ def ended(number: int, state: str, nodes: str, at: float | None = None) -> Endin
     ],
 )
 def test_nodes_that_failed_more_than_one_job(endings: list[tuple[int, str, str]], named: list[str]) -> None:
-    book: suspect_nodes.Attempts = {}
+    alerts: suspect_nodes.Attempts = {}
     for each in endings:
-        book = suspect_nodes.add_endings(book, [ended(*each)], {"cn02"}, 600.0)
-    assert [suspect.node for suspect in suspect_nodes.suspect_nodes(book)] == named
+        alerts = suspect_nodes.add_endings(alerts, [ended(*each)], {"cn02"}, 600.0)
+    assert [suspect.node for suspect in suspect_nodes.suspect_nodes(alerts)] == named
 
 
 def test_candidates_are_ready_to_paste_and_forgotten_in_time() -> None:

@@ -21,12 +21,12 @@ NOW = time.time()
 JOB = Job("501", "501", "glide", "ann", "RUNNING", nodes="node5", started_at=NOW - 3600)
 
 
-def errand(home: Home, number: int = 3, action: Action = EVIDENCE, log: str = "") -> ActionTask:
+def task(home: Home, number: int = 3, action: Action = EVIDENCE, log: str = "") -> ActionTask:
     incident = Incident(
         number, "glide/log_staleness", "glide", "glide", "", Status.CRITICAL, NOW, "silent", "x"
     )
-    deed = ActionRecord(number, "glide", "", action, NOW)
-    return ActionTask(deed, incident, home, Run("glide", "glide"), log, queue=(JOB,))
+    record = ActionRecord(number, "glide", "", action, NOW)
+    return ActionTask(record, incident, home, Run("glide", "glide"), log, queue=(JOB,))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_the_end_of_each_log_the_queue_and_the_incident(home: Home, tmp_path: Pa
     for rank in range(6):
         (tmp_path / f"rank{rank}.log").write_text("old line\n" * 100_000 + f"last words of {rank}\n")
         os.utime(tmp_path / f"rank{rank}.log", (NOW - rank, NOW - rank))
-    outcome = do(errand(home, log=f"{tmp_path}/rank*.log"))
+    outcome = do(task(home, log=f"{tmp_path}/rank*.log"))
     folder = home.evidence / "3"
     assert (outcome.ok, outcome.text) == (True, str(folder))
     logs = (folder / "log.txt").read_text()
@@ -56,7 +56,7 @@ def test_the_end_of_each_log_the_queue_and_the_incident(home: Home, tmp_path: Pa
 def test_a_group_that_shares_home_reads_it(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.make(group=65534)
-    do(errand(home))
+    do(task(home))
     folder = home.evidence / "3"
     assert folder.stat().st_mode & 0o7777 == 0o2770
     assert {(path.stat().st_gid, path.stat().st_mode & 0o777) for path in (folder, *folder.iterdir())} == {
@@ -65,21 +65,21 @@ def test_a_group_that_shares_home_reads_it(tmp_path: Path) -> None:
 
 
 def test_one_file_has_a_limit(home: Home) -> None:
-    path = evidence.put(errand(home), "stacks.txt", "é" * evidence.FILE_LIMIT)
+    path = evidence.put(task(home), "stacks.txt", "é" * evidence.FILE_LIMIT)
     assert path.stat().st_size <= evidence.FILE_LIMIT + 100
     assert path.read_text().endswith("(cut off at 1.05 MB)\n")
 
 
 def test_a_link_in_its_place_is_not_followed(home: Home, tmp_path: Path) -> None:
     (home.evidence / "3").symlink_to(tmp_path)
-    outcome = do(errand(home))
+    outcome = do(task(home))
     assert (outcome.ok, outcome.text) == (False, f"{home.evidence}/3 is no folder: remove it")
     assert not (tmp_path / "incident.json").exists()
 
 
 def test_what_is_old_goes_and_what_is_too_much(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1, 7):
-        do(errand(home, number))
+        do(task(home, number))
         at = NOW - 1000 * (7 - number)
         os.utime(home.evidence / str(number), (at, at))
     (home.evidence / "notes").mkdir()
@@ -92,13 +92,13 @@ def test_what_is_old_goes_and_what_is_too_much(home: Home, monkeypatch: pytest.M
 def test_a_disk_that_refuses_it_is_told(home: Home) -> None:
     home.evidence.rmdir()
     home.evidence.write_text("in the way")
-    outcome = do(errand(home))
+    outcome = do(task(home))
     assert not outcome.ok
     assert "evidence" in outcome.text
 
 
 def test_a_home_that_was_moved_away_is_not_made_anew(home: Home) -> None:
-    assert do(errand(home)).ok
+    assert do(task(home)).ok
     home.path.rename(home.path.with_name("away"))
-    assert not do(errand(home, 4)).ok
+    assert not do(task(home, 4)).ok
     assert not home.path.exists()

@@ -20,7 +20,7 @@ from watchdogd.remediation.executor import do
 from watchdogd.remediation.flight_recorder import Analysis
 from watchdogd.remediation.stall_inquiry import RunEvidence
 
-from .test_evidence import errand
+from .test_evidence import task
 
 ANALYSER = """
 import os, sys
@@ -166,7 +166,7 @@ def test_it_becomes_a_part_of_the_evidence(
     monkeypatch.setattr("watchdogd.remediation.evidence.look_at", lambda run, jobs: seen)
     home = Home(tmp_path / "home")
     home.make()
-    outcome = do(errand(home))
+    outcome = do(task(home))
     folder = home.evidence / "3"
     assert outcome.text.startswith("PyTorch's Flight Recorder: Culprit rank 1; ")
     assert "error msg: Culprit rank 1" in outcome.details

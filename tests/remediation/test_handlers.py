@@ -36,6 +36,6 @@ def test_a_failed_exec_says_how_it_ended_and_what_it_said(script: str, said: str
     incident = Incident(
         7, "glide/log_staleness", "glide", "glide", "", Status.CRITICAL, time.time(), "silent"
     )
-    deed = ActionRecord(7, "glide", "on_hang", Action("exec", ("sh", "-c", script)), time.time())
-    outcome = do(ActionTask(deed, incident, home))
+    record = ActionRecord(7, "glide", "on_hang", Action("exec", ("sh", "-c", script)), time.time())
+    outcome = do(ActionTask(record, incident, home))
     assert (outcome.text, outcome.ok) == (said, False)

@@ -48,8 +48,8 @@ class Desk:
         return command.Answer(tuple(argv), 0, "777\n", "", 0.1)
 
     def do(self, kind: str, *words: str, trigger: str = "on_hang") -> ActionOutcome:
-        deed = ActionRecord(3, "glide", trigger, Action(kind, words), NOW)
-        return executor.do(ActionTask(deed, INCIDENT, self.home, self.run))
+        record = ActionRecord(3, "glide", trigger, Action(kind, words), NOW)
+        return executor.do(ActionTask(record, INCIDENT, self.home, self.run))
 
 
 @pytest.fixture

@@ -20,36 +20,36 @@ class Desk:
 
     def __init__(self, rules: ActionLimits | None = None) -> None:
         self.rules = rules or ActionLimits()
-        self.deeds: tuple[ActionRecord, ...] = ()
+        self.records: tuple[ActionRecord, ...] = ()
         self.now = NOW
 
     def round(self, *cases: ActionRequest, after: float = 60.0, room: int = 4) -> list[ActionRecord]:
         self.now += after
-        fresh = decide(cases, self.deeds, self.rules, self.now, room)
-        self.deeds += tuple(fresh)
+        fresh = decide(cases, self.records, self.rules, self.now, room)
+        self.records += tuple(fresh)
         return fresh
 
     def end(self, state: str = DONE) -> None:
         """All that is under way has come to that."""
-        self.deeds = tuple(
-            each if each.ended else replace(each, state=state, ended_at=self.now) for each in self.deeds
+        self.records = tuple(
+            each if each.ended else replace(each, state=state, ended_at=self.now) for each in self.records
         )
 
     def until_nothing(self, *cases: ActionRequest) -> list[str]:
         """What is done until nothing is left to do, in order."""
         labels = []
         while fresh := self.round(*cases, after=1.0):
-            labels += [deed.action.label for deed in fresh if not deed.ended]
+            labels += [record.action.label for record in fresh if not record.ended]
             self.end()
         return labels
 
 
-def labels(deeds: list[ActionRecord]) -> list[str]:
-    return [deed.action.label for deed in deeds]
+def labels(records: list[ActionRecord]) -> list[str]:
+    return [record.action.label for record in records]
 
 
-def states(deeds: list[ActionRecord]) -> list[tuple[str, str]]:
-    return [(deed.action.label, deed.state) for deed in deeds]
+def states(records: list[ActionRecord]) -> list[tuple[str, str]]:
+    return [(record.action.label, record.state) for record in records]
 
 
 def test_one_after_the_other_in_their_order() -> None:
@@ -90,12 +90,12 @@ def test_one_look_is_evidence_for_all_incidents_of_a_run_at_that_time() -> None:
         ActionRequest(number, run, "", (EVIDENCE,))
         for number, run in ((1, "glide"), (2, "glide"), (3, "dive"))
     )
-    assert [(deed.incident, deed.state) for deed in desk.round(first, second, other)] == [
+    assert [(record.incident, record.state) for record in desk.round(first, second, other)] == [
         (1, BEGUN),
         (2, SKIPPED),
         (3, BEGUN),
     ]
-    assert desk.deeds[1].outcome == "see evidence/1"
+    assert desk.records[1].outcome == "see evidence/1"
     desk.end()
     assert states(desk.round(ActionRequest(4, "glide", "", (EVIDENCE,)), after=GATHERED)) == [
         ("evidence", BEGUN)
@@ -113,10 +113,10 @@ def test_once_an_incident_whatever_came_of_it(state: str) -> None:
 def test_two_incidents_of_one_hang_requeue_once() -> None:
     desk = Desk()
     by_log, by_gpus = (ActionRequest(number, "glide", "on_hang", (REQUEUE,)) for number in (1, 2))
-    assert [deed.incident for deed in desk.round(by_log, by_gpus)] == [1]
+    assert [record.incident for record in desk.round(by_log, by_gpus)] == [1]
     desk.end()
     assert desk.round(by_gpus, after=REST - 61) == []
-    assert [deed.incident for deed in desk.round(by_gpus, after=61)] == [2]
+    assert [record.incident for record in desk.round(by_gpus, after=61)] == [2]
 
 
 def test_other_runs_and_other_actions_are_not_held_up() -> None:
@@ -162,7 +162,7 @@ def test_none_at_all() -> None:
 
 def test_a_dry_run_says_all_that_would_be_done() -> None:
     fresh = Desk(ActionLimits(dry_run=True)).round(HANG)
-    assert [str(deed) for deed in fresh] == [
+    assert [str(record) for record in fresh] == [
         "stacks for incident 7 (on_hang): dry run, nothing was done",
         "requeue for incident 7 (on_hang): dry run, nothing was done",
     ]
@@ -174,7 +174,7 @@ def test_where_the_past_is_not_known_only_what_is_harmless_is_done() -> None:
         "stacks",
         "save-switch",
     ]
-    assert [deed.state for deed in desk.deeds] == [DONE, DONE, SKIPPED, SKIPPED]
+    assert [record.state for record in desk.records] == [DONE, DONE, SKIPPED, SKIPPED]
 
 
 def test_no_more_at_once_than_there_is_room() -> None:
@@ -192,5 +192,5 @@ def test_what_is_forgotten() -> None:
 
 
 def test_a_deed_is_kept_as_it_is() -> None:
-    deed = ActionRecord(3, "glide", "on_gone", CALL, NOW, DONE, "ended well", NOW + 1)
-    assert ActionRecord.from_json(deed.as_json()) == deed
+    record = ActionRecord(3, "glide", "on_gone", CALL, NOW, DONE, "ended well", NOW + 1)
+    assert ActionRecord.from_json(record.as_json()) == record

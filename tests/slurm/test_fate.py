@@ -8,9 +8,9 @@ from watchdogd.daemon.dropins.dropin_job_result import (
     alive,
     base,
     belongs,
+    is_complete,
     newest,
     over,
-    told,
     worse,
 )
 from watchdogd.plugin import Status
@@ -66,10 +66,10 @@ def test_one_task_that_runs_makes_it_running() -> None:
 
 
 def test_an_end_is_told_when_its_exit_code_and_who_cancelled_it_are_known() -> None:
-    assert told(ended("88", "FAILED", 3))
-    assert not told(replace(ended("88", "FAILED"), exit_code=None))
-    assert not told(ended("88", "CANCELLED"))
-    assert told(replace(ended("88", "CANCELLED"), cancelled_by="bob"))
+    assert is_complete(ended("88", "FAILED", 3))
+    assert not is_complete(replace(ended("88", "FAILED"), exit_code=None))
+    assert not is_complete(ended("88", "CANCELLED"))
+    assert is_complete(replace(ended("88", "CANCELLED"), cancelled_by="bob"))
 
 
 def test_ends_in_words() -> None:

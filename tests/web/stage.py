@@ -53,7 +53,7 @@ def _rounds(begin: float, now: float, nodes: int) -> Iterator[Record]:
     standing = CheckState("llama-7b/log_staleness", "", hang.status, hang.summary, now, now, 3, incident=hang)
     yield Record(
         now - 60,
-        book=AlertState(
+        alerts=AlertState(
             {("llama-7b/log_staleness", ""): standing, ("scratch/disk_quota", "bytes"): _full(now)}
         ),
         notifications=(_told(now, "mail", "sent"), _told(now, "slack", "waiting", "slack.test: refused")),

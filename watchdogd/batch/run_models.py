@@ -172,9 +172,9 @@ def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str
     return "gone" if wrong else "none"
 
 
-def merged_progress(told: Iterable[Progress | None]) -> Progress | None:
+def merged_progress(reports: Iterable[Progress | None]) -> Progress | None:
     """Return one Progress of several: of those that saw the run get on, the latest."""
-    known = [each for each in told if each]
+    known = [each for each in reports if each]
     return max(known, key=lambda each: (not each.stalled, each.at or 0.0), default=None)
 
 
@@ -187,9 +187,9 @@ def run_state(results: Iterable[Mapping[str, Any]]) -> str:
     state = next((each["run_state"] for each in seen if each.get("run_state")), "")
     if state != "running":
         return str(state)
-    told = [(each["at"], each["progress"]) for each in seen if each.get("progress")]
-    step = max((_timestamp(progress["at"]) for _, progress in told if progress["at"]), default=0.0)
-    hangs = any(progress["stalled"] and _timestamp(at) >= step for at, progress in told)
+    reports = [(each["at"], each["progress"]) for each in seen if each.get("progress")]
+    step = max((_timestamp(progress["at"]) for _, progress in reports if progress["at"]), default=0.0)
+    hangs = any(progress["stalled"] and _timestamp(at) >= step for at, progress in reports)
     return "hung" if hangs else "running"
 
 

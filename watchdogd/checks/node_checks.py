@@ -21,12 +21,12 @@ KEPT: Final = 500
 
 @dataclass(slots=True)
 class NodeCheckState:
-    """State of a check of a run's nodes: whether no access was `told`, and what was `spoken` of.
+    """State of a check of a run's nodes: whether no access was `reported`, and what was `spoken` of.
 
     See `recoveries` for the latter.
     """
 
-    told: bool = False
+    reported: bool = False
     spoken: dict[str, int] = field(default_factory=dict)
 
 
@@ -74,8 +74,8 @@ def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
     return None if jobs else ok("not judged: no job runs")
 
 
-def no_access(what: str, why: str, *, told: bool) -> Iterator[Result]:
-    """Report that there is no way in, which is told once: `told` says whether it was."""
+def no_access(what: str, why: str, *, reported: bool) -> Iterator[Result]:
+    """Report that there is no way in, which is told once: `reported` says whether it was."""
     yield ok(f"not judged: {why}")
-    if not told:
+    if not reported:
         yield notice(f"{what} cannot be watched: {why}", label="WARNING")

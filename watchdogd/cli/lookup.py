@@ -90,8 +90,8 @@ def silenced_targets(home: Home) -> set[str] | None:
         found = set()  # no round was judged yet
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    for paper in inbox.waiting(home, {"silence", "unsilence"}):
-        for order in paper.requests:
+    for submission in inbox.waiting(home, {"silence", "unsilence"}):
+        for order in submission.requests:
             found.discard(order.target)
             if order.verb == "silence" and order.until > now.timestamp():
                 found.add(order.target)

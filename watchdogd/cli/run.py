@@ -41,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _rehearse(home, setup)
     home.share(setup.config.daemon.group)
-    tenure = DaemonLeadership(home, setup.config)
+    leadership = DaemonLeadership(home, setup.config)
     try:
-        tenure.begin()
+        leadership.begin()
         with contextlib.suppress(OSError):
             markers.remove_ticks(home)
         daemon_log.begin(home)
@@ -53,13 +53,13 @@ def run(args: argparse.Namespace) -> int:
         )
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
-            Daemon(parts, tenure, heartbeat_of(setup.config, go_on=DaemonLeadership.in_chain())).run()
+            Daemon(parts, leadership, heartbeat_of(setup.config, go_on=DaemonLeadership.in_chain())).run()
     except (StalledError, MemoryError, SystemError) as error:  # SystemError: C code that got no memory
         _end_in_any_case()
         log.warning("it ends: %s", str(error) or type(error).__name__)
         raise
     finally:
-        tenure.end()
+        leadership.end()
     return 0
 
 

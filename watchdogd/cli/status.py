@@ -166,7 +166,7 @@ def _recorded(home: Home) -> dict[str, Any]:
     last = past.last_round
     return {
         "last_round": None if last is None else iso(last),
-        "incidents": [incident_json(incident) for incident in open_incidents(past.book)],
+        "incidents": [incident_json(incident) for incident in open_incidents(past.alerts)],
     }
 
 

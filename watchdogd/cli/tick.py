@@ -69,26 +69,26 @@ def run(args: argparse.Namespace) -> int:
 def _watch(home: Home, setup: Setup, broken: str) -> str:
     """Which secret is missing, or empty."""
     home.share(setup.config.daemon.group)
-    tenure = DaemonLeadership(home, setup.config)
-    idle = "" if tenure.chain else _needless(home)
+    leadership = DaemonLeadership(home, setup.config)
+    idle = "" if leadership.chain else _needless(home)
     if idle:
         print_line(f"nothing done: {idle}")
         return ""
-    tenure.begin()
+    leadership.begin()
     daemon_log.begin(home)
     begin = time.time()
-    step = link.tick_every(setup.config) if tenure.chain else _mark(home)
+    step = link.tick_every(setup.config) if leadership.chain else _mark(home)
     try:
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
             parts.engine.troubles["channels"] = lacking = missing(parts)
-            parts.engine.troubles["chain"] = "; ".join(tenure.troubles())
+            parts.engine.troubles["chain"] = "; ".join(leadership.troubles())
             tell_gaps(parts, step, begin)
             interval = setup.config.daemon.interval
-            _tick(parts, tenure, Rechecks.of_tick(interval, begin, step, tenure.left(begin)))
-            tenure.settle(FAREWELL)
+            _tick(parts, leadership, Rechecks.of_tick(interval, begin, step, leadership.left(begin)))
+            leadership.settle(FAREWELL)
     finally:
-        tenure.end()
+        leadership.end()
     return lacking
 
 
@@ -110,15 +110,15 @@ def _mark(home: Home) -> float:
     return step
 
 
-def _tick(parts: Wiring, tenure: DaemonLeadership, rechecks: Rechecks) -> None:
+def _tick(parts: Wiring, leadership: DaemonLeadership, rechecks: Rechecks) -> None:
     engine = parts.engine
-    outbox = outbox_of(parts, tenure.lease.held, go_on=True)
+    outbox = outbox_of(parts, leadership.lease.held, go_on=True)
     engine.troubles["engine"] = outbox.start()
     outbox.add(parts.past.waiting)
     learn(parts, outbox)
     engine.reload()
-    if _rounds(engine, outbox, tenure, rechecks):
-        outbox.add(engine.conclude(ACTIONS, tenure.lease.held, go_on=True))
+    if _rounds(engine, outbox, leadership, rechecks):
+        outbox.add(engine.conclude(ACTIONS, leadership.lease.held, go_on=True))
     outbox.stop(FAREWELL)
     do_chores(parts, time.time())
     beat = heartbeat_of(engine.setup.config, go_on=True)
@@ -129,46 +129,48 @@ def _tick(parts: Wiring, tenure: DaemonLeadership, rechecks: Rechecks) -> None:
     beat.stop(FAREWELL)
 
 
-def _rounds(engine: Engine, outbox: Outbox, tenure: DaemonLeadership, rechecks: Rechecks) -> bool:
+def _rounds(engine: Engine, outbox: Outbox, leadership: DaemonLeadership, rechecks: Rechecks) -> bool:
     """One round, and further ones of what is new and bad until it is confirmed; whether the tick goes on."""
     only: Collection[str] | None = None
-    while _answered(engine, outbox, tenure, only):
+    while _answered(engine, outbox, leadership, only):
         only = engine.unconfirmed()
         pause = rechecks.pause(time.time()) if only else 0.0
         if not pause:
             return True
-        if not _lasts(pause, tenure):
+        if not _lasts(pause, leadership):
             return False
     return False
 
 
-def _answered(engine: Engine, outbox: Outbox, tenure: DaemonLeadership, only: Collection[str] | None) -> bool:
+def _answered(
+    engine: Engine, outbox: Outbox, leadership: DaemonLeadership, only: Collection[str] | None
+) -> bool:
     """Evaluate a round, and further ones until a slow check has answered; return whether the tick may go on.
 
     Meanwhile the lease is kept, and results of the other checks are reported.
     """
-    while engine.round(patience=SLOW, may_act=tenure.lease.held, send=outbox.add, only=only) is not None:
+    while engine.round(patience=SLOW, may_act=leadership.lease.held, send=outbox.add, only=only) is not None:
         if not engine.waits:
             return True
-        if not _may_go_on(tenure):
+        if not _may_go_on(leadership):
             return False
         only = None if only is None else ()
     return False
 
 
-def _lasts(seconds: float, tenure: DaemonLeadership) -> bool:
+def _lasts(seconds: float, leadership: DaemonLeadership) -> bool:
     """Wait, and keep the lease; False, at once, where it is time to end."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
-        if not _may_go_on(tenure):
+        if not _may_go_on(leadership):
             return False
         time.sleep(min(left, 1.0))
     return True
 
 
-def _may_go_on(tenure: DaemonLeadership) -> bool:
+def _may_go_on(leadership: DaemonLeadership) -> bool:
     try:
-        return tenure.watch()
+        return leadership.watch()
     except OSError:  # a home that cannot be asked is reported by the round
         return True
 

@@ -83,7 +83,7 @@ def backtest(setup: Setup, readings: Sequence[Reading]) -> Iterator[Alert]:
     """Replay the alerts, oldest first; `readings` of checks that are not configured now are left out."""
     checks = {check.name: check for check in setup.checks}
     judges = {name: judge for name, check in checks.items() if (judge := judge_of(check))}
-    book = AlertState()
+    alerts = AlertState()
     things: dict[str, dict[str, _Thing]] = defaultdict(dict)
     end = readings[-1].at if readings else 0.0
     for now, round_ in _rounds(readings, checks, setup.config.daemon.interval):
@@ -98,7 +98,7 @@ def backtest(setup: Setup, readings: Sequence[Reading]) -> Iterator[Alert]:
             for subject, thing in things[name].items()
             if thing.told_of(now)
         )
-        book, events = evaluate.evaluate(book, seen, setup.policies, now, silent=setup.maintenance)
+        alerts, events = evaluate.evaluate(alerts, seen, setup.policies, now, silent=setup.maintenance)
         yield from _alerts(compose(events, setup.routes, setup.rules, now))
 
 

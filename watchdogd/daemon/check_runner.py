@@ -87,18 +87,18 @@ class CheckRunner:
         self._said: dict[str, dict[str, Said]] = {}
         self._known: frozenset[str] = frozenset()
         self._out: dict[str, Check] = {}
-        self._footing = DependencyWatch(workers, self.latest, clock)
+        self._dependencies = DependencyWatch(workers, self.latest, clock)
 
     # ------------------------------------------------------------------ starting checks
 
     def start(
-        self, setup: Setup, book: AlertState, now: float, only: Collection[str] | None = None
+        self, setup: Setup, alerts: AlertState, now: float, only: Collection[str] | None = None
     ) -> dict[str, float]:
         """Submit what is due, or `only` the checks of these names; returns the times of the starts."""
         self._known = frozenset(check.name for check in setup.checks)
         outstanding = self._workers.outstanding | {*self._out}
         if only is None:
-            ready = due(setup.checks, self._started, outstanding, now, _hasty(setup, book))
+            ready = due(setup.checks, self._started, outstanding, now, _sooner(setup, alerts))
         else:
             ready = tuple(each for each in setup.checks if each.name in only and each.name not in outstanding)
         marks = self._finished_marks()
@@ -106,7 +106,7 @@ class CheckRunner:
         looks = self.looks.calls(ready, setup.checks, setup.config, now, over, outstanding)
         self._workers.submit(looks)
         self._out |= {check.name: check for check in ready}
-        self._footing.begin(setup, book, now)
+        self._dependencies.begin(setup, alerts, now)
         self._hold([*self._held, *ready], marks)
         started = {check.name: now for check in ready}
         self._started |= started
@@ -218,7 +218,7 @@ class CheckRunner:
     @property
     def policies(self) -> Mapping[str, AlertPolicy]:
         """Return how each check is judged in this round."""
-        return self._footing.policies()
+        return self._dependencies.policies()
 
     def remembered(self, check: str) -> dict[str, Any]:
         """Return what a check remembers now."""
@@ -233,24 +233,24 @@ class CheckRunner:
         while self._workers.busy and (left := end - time.monotonic()) > 0:
             for reply in self._workers.collect(min(left, 60.0)):
                 if (snapshot := self.looks.take(reply, self._clock())) is not None:
-                    observations.append(self._footing.queue(snapshot))
+                    observations.append(self._dependencies.queue(snapshot))
                     self._hold(self._held, self._finished_marks())
-                elif (answer := self._footing.take(reply)) is not None:
+                elif (answer := self._dependencies.take(reply)) is not None:
                     observations.append(answer)
                 elif (check := self._out.pop(reply.key, None)) is not None:
                     seen = self._observed(check, reply, memories)
                     self._note_progress(check, seen)
                     if patience is not None:
-                        seen = self._footing.heard(check, seen)
+                        seen = self._dependencies.confirmed(check, seen)
                     observations += self._noted(check.name, seen)
                     if any(check.entry.name in each.entry.after for each in self._held):
                         self._hold(self._held, self._finished_marks())
-        for name, seen in self._footing.settled().items():
+        for name, seen in self._dependencies.settled().items():
             observations += self._noted(name, seen)
         self._memories |= memories
-        held, stuck = self._footing.stuck()
+        held, stuck = self._dependencies.stuck()
         self._troubles["workers"] = _hanging(stuck)
-        return (*self._footing.doubts(), *observations, *held), memories
+        return (*self._dependencies.doubts(), *observations, *held), memories
 
     def _observed(self, check: Check, reply: Reply, memories: dict[str, str]) -> tuple[Observation, ...]:
         if reply.memory is not None:
@@ -293,8 +293,8 @@ class CheckRunner:
 
     def _note_progress(self, check: Check, seen: Iterable[Observation]) -> None:
         if check.run:
-            told = ((check.name, each.result.progress, each.result.signs) for each in seen)
-            self._said_of(check.run_name)[check.name] = _by_check(told).get(check.name, (None, ()))
+            reports = ((check.name, each.result.progress, each.result.signs) for each in seen)
+            self._said_of(check.run_name)[check.name] = _by_check(reports).get(check.name, (None, ()))
 
     # ------------------------------------------------------------------ starting anew
 
@@ -319,10 +319,10 @@ class CheckRunner:
         return starts, {name: self._memories[name] for name in starts if name in self._memories}
 
 
-def _by_check(told: Iterable[tuple[str, Progress | None, tuple[Sign, ...]]]) -> dict[str, Said]:
+def _by_check(reports: Iterable[tuple[str, Progress | None, tuple[Sign, ...]]]) -> dict[str, Said]:
     """Join the results of each check."""
     found: dict[str, Said] = {}
-    for check, progress, signs in told:
+    for check, progress, signs in reports:
         before, others = found.get(check, (None, ()))
         found[check] = run_models.merged_progress((before, progress)), (*others, *signs)
     return found
@@ -345,11 +345,11 @@ def _hanging(stuck: Sequence[UnkillableProcesses]) -> str:
     return f"{processes} in the kernel and cannot be killed: {'; '.join(named)}"
 
 
-def _hasty(setup: Setup, book: AlertState) -> dict[str, float]:
+def _sooner(setup: Setup, alerts: AlertState) -> dict[str, float]:
     """Return slow checks whose newest result wants confirming: they are looked at each interval."""
     return {
         standing.check: setup.config.daemon.interval
-        for standing in book.states.values()
+        for standing in alerts.states.values()
         if standing.status is not standing.hard
     }
 

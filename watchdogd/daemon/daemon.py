@@ -62,7 +62,7 @@ def gaps(last: float | None, now: float, step: float, pause: Pause | None) -> li
         return [(Gap(last, now, NOBODY), True)]
     begin, end = min(max(pause.begin, last), now), min(pause.end, now)
     around = [(Gap(last, begin, NOBODY), True), (Gap(end, now, NOBODY), True)]
-    long = [(gap, told) for gap, told in around if gap.end - gap.begin >= least]
+    long = [(gap, reported) for gap, reported in around if gap.end - gap.begin >= least]
     return [(Gap(begin, end, pause.words), False), *long]
 
 
@@ -81,8 +81,8 @@ def tell_gaps(parts: Wiring, step: float, now: float) -> None:
         parts.engine.tell(text)
         recorded = seen
     pause = markers.last_pause(parts.home)
-    for gap, told in gaps(recorded, now, step, pause):
-        parts.engine.tell_gap(gap, told=told)
+    for gap, reported in gaps(recorded, now, step, pause):
+        parts.engine.tell_gap(gap, reported=reported)
 
 
 def _last_seen(parts: Wiring, now: float) -> float | None:
@@ -138,18 +138,18 @@ class Leadership(Protocol):
 class Daemon:
     """One home's daemon. `run` returns when it was told to end, or somebody else took the lease."""
 
-    def __init__(self, parts: Wiring, tenure: Leadership, heartbeat: Heartbeat) -> None:
+    def __init__(self, parts: Wiring, leadership: Leadership, heartbeat: Heartbeat) -> None:
         self._parts = parts
         self._engine = parts.engine
-        self._tenure = tenure
-        self._lease = tenure.lease
+        self._leadership = leadership
+        self._lease = leadership.lease
         self._heartbeat = heartbeat
-        self._told = 0
+        self._logged = 0
         self._broke = ""
         self._absence = Absence()
         step = self._engine.setup.config.daemon.interval
         tell_gaps(parts, step, time.time())
-        self._behind = missing(parts) if tenure.chain else ""
+        self._behind = missing(parts) if leadership.chain else ""
         self._outbox: Outbox = outbox_of(parts, self.may_act, go_on=bool(self._behind))
         self._publisher = Publisher(parts.home)
         self._schedule = Schedule(self.round, self._watch)
@@ -207,13 +207,13 @@ class Daemon:
         """Note the troubles that the engine does not see by itself; the next round judges them."""
         self._engine.troubles["engine"] = "; ".join(filter(None, (self._broke, self._outbox.start())))
         self._engine.troubles["channels"] = self._behind
-        self._engine.troubles["chain"] = "; ".join(self._tenure.troubles())
-        self._engine.link = self._tenure.chain.as_json() if self._tenure.chain else None
+        self._engine.troubles["chain"] = "; ".join(self._leadership.troubles())
+        self._engine.link = self._leadership.chain.as_json() if self._leadership.chain else None
         now = time.time()
-        mended = self._parts.storage.troubles
-        for text in mended[self._told :]:
+        troubles = self._parts.storage.troubles
+        for text in troubles[self._logged :]:
             self._engine.tell(text)
-        self._told = len(mended)
+        self._logged = len(troubles)
         self._engine.troubles["delivery"] = "; ".join(
             f"channel {trouble.channel} delivers nothing for {format_duration(now - trouble.since)}: "
             f"{trouble.failure} ({trouble.waiting} waiting)"
@@ -243,7 +243,7 @@ class Daemon:
     def _watch(self) -> bool:
         """Renew the lease; False where it is time to end."""
         try:
-            goes_on = self._parts.patient.attempt(self._tenure.watch)
+            goes_on = self._parts.patient.attempt(self._leadership.watch)
         except FileNotFoundError:
             return self._absence.bearable(time.monotonic())  # it is told from the next round on
         except (StuckError, OSError):

@@ -89,7 +89,9 @@ def placed(
     `before` tells where links lead that cannot be followed now.
     """
     checks = tuple(map(_bare, checks))
-    points, land = _points({folder for check in checks for folder in _folders(check)}, before or MountMark())
+    points, mounts = _points(
+        {folder for check in checks for folder in _folders(check)}, before or MountMark()
+    )
     folders: defaultdict[str, set[str]] = defaultdict(set)
     users: defaultdict[str, list[str]] = defaultdict(list)
     found = []
@@ -101,11 +103,11 @@ def placed(
         queue = (queue_name(backend_of(check)),) if needs_look(check) else ()
         files = tuple(_files_name(point) for point in rests_on)
         found.append(replace(check, follows=tuple(dict.fromkeys((*check.follows, *queue, *files)))))
-    grounds = [
+    dependencies = [
         Dependency(_files_name(point), point, tuple(sorted(folders[point])), tuple(names))
         for point, names in users.items()
     ]
-    return tuple(found), {ground.name: ground for ground in grounds}, land
+    return tuple(found), {dependency.name: dependency for dependency in dependencies}, mounts
 
 
 def _bare(check: Check) -> Check:
@@ -148,7 +150,7 @@ class Probes:
 
     def calls(
         self,
-        grounds: Mapping[str, Dependency],
+        dependencies: Mapping[str, Dependency],
         unsettled: Collection[str],
         outstanding: Collection[str],
         every: float,
@@ -160,71 +162,72 @@ class Probes:
         At once where something waits for an answer to a question asked since then: `wanted` says when.
         """
         asked = [
-            ground
-            for ground in grounds.values()
-            if ground.name not in outstanding
+            dependency
+            for dependency in dependencies.values()
+            if dependency.name not in outstanding
             and (
-                self._is_due(ground, unsettled, every, now)
-                or self._asked_before(ground.name, wanted(ground.name))
+                self._is_due(dependency, unsettled, every, now)
+                or self._asked_before(dependency.name, wanted(dependency.name))
             )
         ]
-        self._asked_at |= {ground.name: now for ground in asked}
+        self._asked_at |= {dependency.name: now for dependency in asked}
         return [
-            Call(ground.name, _SOURCE, {"folders": ground.folders}, timeout=PROBE_DEADLINE)
-            for ground in asked
+            Call(dependency.name, _SOURCE, {"folders": dependency.folders}, timeout=PROBE_DEADLINE)
+            for dependency in asked
         ]
 
-    def _is_due(self, ground: Dependency, unsettled: Collection[str], every: float, now: float) -> bool:
-        if ground.name not in unsettled and self._late.isdisjoint(ground.checks):
+    def _is_due(self, dependency: Dependency, unsettled: Collection[str], every: float, now: float) -> bool:
+        if dependency.name not in unsettled and self._late.isdisjoint(dependency.checks):
             return False
-        return not fresh(self._asked_at.get(ground.name, float("-inf")), now, every * 0.9)
+        return not fresh(self._asked_at.get(dependency.name, float("-inf")), now, every * 0.9)
 
-    def _asked_before(self, ground: str, since: float | None) -> bool:
+    def _asked_before(self, dependency: str, since: float | None) -> bool:
         """Return whether the last question is older than what waits for an answer."""
-        return since is not None and self._asked_at.get(ground, float("-inf")) < since
+        return since is not None and self._asked_at.get(dependency, float("-inf")) < since
 
-    def doubt(self, ground: Dependency, every: float, now: float) -> Result | None:
+    def doubt(self, dependency: Dependency, every: float, now: float) -> Result | None:
         """Doubt a file system while it is asked: so those that follow a late check wait.
 
         A late check is a first bad result. None where it answered when it was asked of the same in the last
         rounds: what is missing there stays so.
         """
-        lately = fresh(self._answered.get(ground.name, float("-inf")), now, 2.5 * every)
-        if lately or self._silent.get(ground.name) or self._late.isdisjoint(ground.checks):
+        lately = fresh(self._answered.get(dependency.name, float("-inf")), now, 2.5 * every)
+        if lately or self._silent.get(dependency.name) or self._late.isdisjoint(dependency.checks):
             return None
-        return unknown(f"whether the file system at {ground.point} answers is being found out")
+        return unknown(f"whether the file system at {dependency.point} answers is being found out")
 
-    def silent(self, ground: str) -> bool:
+    def silent(self, dependency: str) -> bool:
         """Return whether it did not answer when it was asked last."""
-        return self._silent.get(ground, False)
+        return self._silent.get(dependency, False)
 
-    def answered(self, ground: str, since: float) -> bool:
+    def answered(self, dependency: str, since: float) -> bool:
         """Return whether it answered what it was asked at that time or later."""
-        return self._answered.get(ground, float("-inf")) >= since
+        return self._answered.get(dependency, float("-inf")) >= since
 
-    def result(self, ground: Dependency, *, answered: bool, host: str, trouble: str = "") -> Result:
+    def result(self, dependency: Dependency, *, answered: bool, host: str, trouble: str = "") -> Result:
         """Return what a probe came to; `trouble` is what was said instead of an answer."""
         answered = answered and not trouble
-        self._silent[ground.name] = not answered
+        self._silent[dependency.name] = not answered
         if answered:
-            self._answered[ground.name] = self._asked_at.get(ground.name, float("-inf"))
-            return ok(f"the file system at {ground.point} answers")
+            self._answered[dependency.name] = self._asked_at.get(dependency.name, float("-inf"))
+            return ok(f"the file system at {dependency.point} answers")
         return Result(
             Status.CRITICAL,
-            f"the file system at {ground.point} does not answer on {host}{f': {trouble}' * bool(trouble)}",
-            details=f"asked for no more than {', '.join(ground.folders[:5])}, for {PROBE_DEADLINE:g} s\n"
-            + _unwatched(ground.checks),
+            f"the file system at {dependency.point} does not answer on {host}"
+            f"{f': {trouble}' * bool(trouble)}",
+            details=f"asked for no more than {', '.join(dependency.folders[:5])}, for {PROBE_DEADLINE:g} s\n"
+            + _unwatched(dependency.checks),
         )
 
-    def explains(self, key: str, grounds: Mapping[str, Dependency]) -> bool:
+    def explains(self, key: str, dependencies: Mapping[str, Dependency]) -> bool:
         """Return whether a process that hangs does so on a file system of which that is, or will be, told."""
         return any(
-            key == ground.name or (key in ground.checks and self._silent.get(ground.name, True))
-            for ground in grounds.values()
+            key == dependency.name or (key in dependency.checks and self._silent.get(dependency.name, True))
+            for dependency in dependencies.values()
         )
 
 
-def ground_of(place: str) -> str:
+def dependency_of(place: str) -> str:
     """Name the file system on which a resolved path lies, or empty; ask the mount table alone."""
     mount = mount_of(place, read_mounts(mount_table.text())) if place.startswith("/") else None
     return _files_name(mount.point) if mount else ""

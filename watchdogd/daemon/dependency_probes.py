@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from watchdogd.daemon.dependencies import Probes, ground_of, queue_name, queue_result
+from watchdogd.daemon.dependencies import Probes, dependency_of, queue_name, queue_result
 from watchdogd.daemon.snapshots import looked_at
 from watchdogd.incidents.models import Observation
 from watchdogd.plugin import Status
@@ -35,7 +35,7 @@ LONGEST = 120.0
 class _Deferred:
     """Last results of a check, on which file systems it rests, and when it began to say so."""
 
-    grounds: tuple[str, ...]
+    dependencies: tuple[str, ...]
     seen: tuple[Observation, ...]
     since: float
 
@@ -51,18 +51,22 @@ class DeferredResults:
         """Return those of which something is kept."""
         return frozenset(self._kept)
 
-    def keep(self, check: str, grounds: tuple[str, ...], seen: tuple[Observation, ...], now: float) -> None:
+    def keep(
+        self, check: str, dependencies: tuple[str, ...], seen: tuple[Observation, ...], now: float
+    ) -> None:
         """Keep what a check said instead of what is kept of it."""
         before = self._kept.get(check)
-        self._kept[check] = _Deferred(grounds, seen, before.since if before else now)
+        self._kept[check] = _Deferred(dependencies, seen, before.since if before else now)
 
     def drop(self, check: str) -> None:
         """Forget what is kept of a check: it had an answer after all."""
         self._kept.pop(check, None)
 
-    def open(self, ground: str) -> float | None:
+    def open(self, dependency: str) -> float | None:
         """Return since when something waits for a word of this file system; None where nothing does."""
-        return min((kept.since for kept in self._kept.values() if ground in kept.grounds), default=None)
+        return min(
+            (kept.since for kept in self._kept.values() if dependency in kept.dependencies), default=None
+        )
 
     def release(
         self, silent: Callable[[str], bool], answered: Callable[[str, float], bool], now: float
@@ -74,9 +78,11 @@ class DeferredResults:
         """
         found = {}
         for check, kept in list(self._kept.items()):
-            if any(silent(ground) for ground in kept.grounds):
+            if any(silent(dependency) for dependency in kept.dependencies):
                 found[check] = tuple(_blind(seen) for seen in kept.seen)
-            elif _over(kept, now) or all(answered(ground, kept.since) for ground in kept.grounds):
+            elif _over(kept, now) or all(
+                answered(dependency, kept.since) for dependency in kept.dependencies
+            ):
                 found[check] = kept.seen
             else:
                 continue
@@ -109,12 +115,12 @@ class DependencyWatch:
         self._unsettled: frozenset[str] = frozenset()
         self._doubts: list[Observation] = []
 
-    def begin(self, setup: Setup, book: AlertState, now: float) -> None:
+    def begin(self, setup: Setup, alerts: AlertState, now: float) -> None:
         """Begin a round: ask what was silent before."""
         self._setup = setup
         self._unsettled = frozenset(
             standing.check
-            for standing in book.states.values()
+            for standing in alerts.states.values()
             if standing.incident is not None or standing.status is not Status.OK
         )
         self._ask(setup, now)
@@ -128,16 +134,16 @@ class DependencyWatch:
 
     def take(self, reply: Reply) -> Observation | None:
         """Observe what a file system said; None where the reply is none of ours."""
-        ground = self._setup.files.get(reply.key) if self._setup else None
-        if ground is None or self._setup is None:
+        dependency = self._setup.files.get(reply.key) if self._setup else None
+        if dependency is None or self._setup is None:
             return None
         host, trouble = self._setup.rules.host, reply.value or ""
-        result = self._probes.result(ground, answered=not reply.late, host=host, trouble=trouble)
+        result = self._probes.result(dependency, answered=not reply.late, host=host, trouble=trouble)
         if result.status is Status.OK:
-            self._doubts = [doubt for doubt in self._doubts if doubt.check != ground.name]
-        return self._said(ground.name, result)
+            self._doubts = [doubt for doubt in self._doubts if doubt.check != dependency.name]
+        return self._said(dependency.name, result)
 
-    def heard(self, check: Check, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
+    def confirmed(self, check: Check, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
         """Return what a check said, where it may be judged at once.
 
         Where it had no answer, its file systems are asked first, and those on which what it started hangs;
@@ -150,11 +156,11 @@ class DependencyWatch:
             self._withheld.drop(check.name)
             return seen
         rests_on = (name for name in check.follows if self._setup and name in self._setup.files)
-        grounds = tuple(dict.fromkeys((*rests_on, *hanging)))
-        if not grounds or self._setup is None:
+        dependencies = tuple(dict.fromkeys((*rests_on, *hanging)))
+        if not dependencies or self._setup is None:
             return seen
         now = self._clock()
-        self._withheld.keep(check.name, grounds, seen, now)
+        self._withheld.keep(check.name, dependencies, seen, now)
         self._ask(self._setup, now)
         return ()
 
@@ -185,7 +191,7 @@ class DependencyWatch:
         files = self._setup.files if self._setup else {}
         found: dict[str, tuple[str, ...]] = {}
         for stuck in self._workers.stuck:
-            name = ground_of(stuck.place)
+            name = dependency_of(stuck.place)
             if name in files:
                 found[stuck.key] = (*found.get(stuck.key, ()), name)
         return found
@@ -209,8 +215,8 @@ class DependencyWatch:
         again = [replace(seen, at=now) for seen in held if now - seen.at >= every]
         for key in {seen.check for seen in again}:
             self._latest[key] = tuple(seen for seen in again if seen.check == key)
-        told = {each.key for each in hanging if self._tells(each.key, self._setup)}
-        rest = [each for each in hanging if each.key not in told | self._withheld.checks]
+        reported = {each.key for each in hanging if self._tells(each.key, self._setup)}
+        rest = [each for each in hanging if each.key not in reported | self._withheld.checks]
         return again, [each for each in rest if not self._probes.explains(each.key, files)]
 
     def _tells(self, key: str, setup: Setup) -> bool:
@@ -225,10 +231,10 @@ class DependencyWatch:
             setup.files, self._unsettled, outstanding, interval, now, self._withheld.open
         )
         self._workers.submit(calls)
-        for ground in (setup.files[call.key] for call in calls):
-            doubt = self._probes.doubt(ground, interval, now)
+        for dependency in (setup.files[call.key] for call in calls):
+            doubt = self._probes.doubt(dependency, interval, now)
             if doubt is not None:
-                self._doubts.append(self._said(ground.name, doubt))
+                self._doubts.append(self._said(dependency.name, doubt))
 
     def _said(self, check: str, result: Result) -> Observation:
         target = self._setup.config.daemon.name if self._setup else ""

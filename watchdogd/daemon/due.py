@@ -18,16 +18,15 @@ def due(
     started: Mapping[str, float],
     outstanding: Collection[str],
     now: float,
-    hasty: Mapping[str, float] | None = None,
+    sooner: Mapping[str, float] | None = None,
 ) -> tuple[Check, ...]:
     """List the checks to start now: never started, or one cadence ago; each once, however long overdue.
 
     `started` are the times of the last starts, by name. One that seems to have started in the future (the
-    clock was set back) is due. `outstanding` are still running, and are not started again on top. `hasty` are
-    those that are looked at sooner than their cadence says, with theirs in seconds: what they found wants to
-    be confirmed.
+    clock was set back) is due. `outstanding` are still running, and are not started again on top. `sooner`
+    are those looked at sooner than their cadence says, with seconds: what they found wants confirmation.
     """
-    sooner = hasty or {}
+    sooner = sooner or {}
     return tuple(
         check
         for check in checks

@@ -39,7 +39,7 @@ class InboxReader:
     def take(self) -> list[Submission]:
         """Return the papers that no earlier round has taken."""
         try:
-            papers, complaints = self._patient.attempt(partial(inbox.take, self._home))
+            submissions, complaints = self._patient.attempt(partial(inbox.take, self._home))
         except (WatchdogError, OSError) as error:
             if isinstance(error, NotADirectoryError):
                 self.trouble = str(no_folder(self._home.inbox).strerror)
@@ -47,16 +47,18 @@ class InboxReader:
                 self.trouble = f"{self._home.inbox} cannot be read: {error}"
             return []
         self.trouble = "; ".join(complaints)[:500]
-        known = self._patient.attempt(partial(stored, self._home)) if papers else frozenset()
-        fresh = [each for each in papers if each.path not in self._taken and each.path.name not in known]
-        self._taken |= {paper.path: paper for paper in papers if paper.path not in self._taken}
+        known = self._patient.attempt(partial(stored, self._home)) if submissions else frozenset()
+        fresh = [each for each in submissions if each.path not in self._taken and each.path.name not in known]
+        self._taken |= {
+            submission.path: submission for submission in submissions if submission.path not in self._taken
+        }
         return fresh
 
     def settle(self) -> None:
         """Remove what was taken: it is stored. WatchdogError or OSError where home does not let us."""
-        for path, paper in list(self._taken.items()):
+        for path, submission in list(self._taken.items()):
             try:
-                self._patient.attempt(partial(inbox.remove, paper))
+                self._patient.attempt(partial(inbox.remove, submission))
             except PermissionError:
                 if self._home.group is None:
                     raise

@@ -109,11 +109,11 @@ class StatusLines:
         self._home = home
         self._places: dict[str, BoundedIO] = {}
 
-    def beat(self, scene: RemediationContext, now: float) -> str:
+    def beat(self, context: RemediationContext, now: float) -> str:
         """Write a line to each run that has a pulse; returns what failed, in one line, or nothing."""
-        wanted = {run: section.pulse for run, section in scene.setup.config.runs.items() if section.pulse}
+        wanted = {run: section.pulse for run, section in context.setup.config.runs.items() if section.pulse}
         failed = (
-            self._append(absolute(self._home, path), line(run, *_said(scene, run), now))
+            self._append(absolute(self._home, path), line(run, *_said(context, run), now))
             for run, path in wanted.items()
         )
         return "; ".join(filter(None, failed))
@@ -142,10 +142,10 @@ def line(run: str, state: str, results: Sequence[Result], now: float) -> str:
     """
     worst = max((result.status for result in results), key=_severity, default=Status.UNKNOWN)
     wrong = [result for result in results if result.status is not Status.OK]
-    told = sorted(wrong, key=lambda result: -result.status.severity) or [
+    shown = sorted(wrong, key=lambda result: -result.status.severity) or [
         result for result in results if not result.subject
     ]
-    said = _joined(result.summary for result in told) or "no check has answered yet"
+    said = _joined(result.summary for result in shown) or "no check has answered yet"
     does = f"{state}; " if state else ""
     return f"{iso(now)} {one_line(f'[{worst.name}] {run}: {does}{said}', LENGTH)}"
 
@@ -158,8 +158,8 @@ def _joined(summaries: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(filter(None, summaries)))
 
 
-def _said(scene: RemediationContext, run: str) -> tuple[str, list[Result]]:
+def _said(context: RemediationContext, run: str) -> tuple[str, list[Result]]:
     """Return the run's state, and what its checks said last, in their order."""
-    own = (check.name for check in scene.setup.checks if check.run_name == run)
-    seen = [each for name in own for each in scene.latest.get(name, ())]
+    own = (check.name for check in context.setup.checks if check.run_name == run)
+    seen = [each for name in own for each in context.latest.get(name, ())]
     return run_models.run_state(map(observation_json, seen)), [each.result for each in seen]

@@ -48,7 +48,7 @@ class Rechecks:
 
 
 def unconfirmed(
-    book: AlertState, policies: Mapping[str, AlertPolicy], checks: Iterable[Check], now: float
+    alerts: AlertState, policies: Mapping[str, AlertPolicy], checks: Iterable[Check], now: float
 ) -> frozenset[str]:
     """List the checks that have to be looked at again, by name: what they said is new and bad.
 
@@ -56,9 +56,9 @@ def unconfirmed(
     """
     doubtful = {
         standing.check
-        for standing in book.states.values()
+        for standing in alerts.states.values()
         if standing.check in policies and pending(standing, policies[standing.check], now)
     }
     names = {check.name: check.follows for check in checks}
-    grounds = doubtful - names.keys()
-    return frozenset(name for name, follows in names.items() if name in doubtful or grounds & {*follows})
+    dependencies = doubtful - names.keys()
+    return frozenset(name for name, follows in names.items() if name in doubtful or dependencies & {*follows})

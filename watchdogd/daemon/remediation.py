@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from watchdogd.remediation.models import ActionTask
 
 KEPT = f"{SELF}/actions"
-"""The name under which the deeds are kept among what the checks remember."""
+"""The name under which the actions are kept among what the checks remember."""
 
 log = logging.getLogger(__name__)
 
 
 class Remediation:
-    """Memory of the deeds, and what orders and reports them.
+    """Memory of the actions, and what orders and reports them.
 
     `kept` is what was remembered, as JSON text. `dry`: nothing is done, what would be is reported; `certain`:
     see Rules.
@@ -48,7 +48,7 @@ class Remediation:
         self._home = home
         self._dry = dry
         self._certain = certain
-        self._deeds = tuple(_remembered(json.loads(kept)))
+        self._records = tuple(_remembered(json.loads(kept)))
         self._fresh: list[ActionTask] = []
         self._crew = Executor(do)
         self._ending = threading.Event()
@@ -60,40 +60,40 @@ class Remediation:
 
     def step(
         self,
-        scene: RemediationContext,
+        context: RemediationContext,
         events: Iterable[IncidentEvent],
-        papers: Sequence[Submission],
+        submissions: Sequence[Submission],
         now: float,
         *,
         ordering: bool = True,
     ) -> tuple[tuple[IncidentEvent, ...], dict[str, str]]:
-        """Return the round's events with what is to be reported of deeds, and what is to be kept with it.
+        """Return the round's events with what is to be reported of actions, and what is to be kept with it.
 
-        `ordering`: new deeds may be ordered; `begin` then has to follow.
+        `ordering`: new actions may be ordered; `begin` then has to follow.
         """
-        before = self._deeds
-        told = [*self._reported(now), *self._handed_in(papers), *self._lost(now)]
-        self._deeds = forget(self._deeds, frozenset(scene.incidents), now)
+        before = self._records
+        reports = [*self._reported(now), *self._handed_in(submissions), *self._lost(now)]
+        self._records = forget(self._records, frozenset(context.incidents), now)
         if ordering:
-            told += self._order(scene, now)
-        events = tuple(self._with_deeds(event, told) for event in events)
+            reports += self._order(context, now)
+        events = tuple(self._with_records(event, reports) for event in events)
         spoken = {event.incident.id: event.run for event in events if event.incident and _speaks(event)}
         notices = tuple(
-            scene.notice(deed, details, now)
-            for deed, details in told
-            if (deed.action != EVIDENCE or details) and spoken.get(deed.incident) != deed.run
+            context.notice(record, details, now)
+            for record, details in reports
+            if (record.action != EVIDENCE or details) and spoken.get(record.incident) != record.run
         )
-        kept = json.dumps({"deeds": [each.as_json() for each in self._deeds]})
-        return events + notices, {} if self._deeds == before else {KEPT: kept}
+        kept = json.dumps({"deeds": [each.as_json() for each in self._records]})
+        return events + notices, {} if self._records == before else {KEPT: kept}
 
     def begin(self, *, stored: bool) -> None:
         """Begin what was ordered, once the round is stored. What is not harmless waits where it is not."""
-        for errand in self._fresh:
-            if stored or errand.deed.action.harmless:
-                self._crew.begin(errand)
+        for task in self._fresh:
+            if stored or task.record.action.harmless:
+                self._crew.begin(task)
             else:
-                log.info("%s waits until the history can be written", errand.deed)
-                self._deeds = tuple(deed for deed in self._deeds if deed.key != errand.deed.key)
+                log.info("%s waits until the history can be written", task.record)
+                self._records = tuple(record for record in self._records if record.key != task.record.key)
         self._fresh = []
 
     def wait(self, patience: float) -> bool:
@@ -105,79 +105,83 @@ class Remediation:
         self._ending.set()
 
     def hand_over(self) -> None:
-        """Leave in the inbox what came of our deeds, since somebody else acts now."""
+        """Leave in the inbox what came of our actions, since somebody else acts now."""
         for report in self._crew.reports():
-            deed, text = report.deed, report.outcome.text
+            record, text = report.record, report.outcome.text
             state = DONE if report.outcome.ok else FAILED
             with contextlib.suppress(OSError):  # then the other one tells that it is not known
                 submit(
-                    str(self._home.inbox), "deed", str(deed.incident), run=deed.run,
-                    incident=deed.incident, action=deed.action.label, state=state, outcome=text,
+                    str(self._home.inbox), "deed", str(record.incident), run=record.run,
+                    incident=record.incident, action=record.action.label, state=state, outcome=text,
                 )  # fmt: skip
 
-    # ------------------------------------------------------------------ what came of deeds
+    # ------------------------------------------------------------------ what came of actions
 
     def _reported(self, now: float) -> Iterator[tuple[ActionRecord, str]]:
-        for deed, outcome in self._crew.reports():
-            yield self._end(deed.key, DONE if outcome.ok else FAILED, outcome.text, now), outcome.details
+        for record, outcome in self._crew.reports():
+            yield self._end(record.key, DONE if outcome.ok else FAILED, outcome.text, now), outcome.details
 
-    def _handed_in(self, papers: Iterable[Submission]) -> Iterator[tuple[ActionRecord, str]]:
-        """Yield the ends of deeds that an earlier daemon began and reported through the inbox."""
-        for paper in papers:
-            for deed in self._deeds if paper.kind == "deed" else ():
-                if not deed.ended and paper.deed == (
-                    deed.incident,
-                    deed.run,
-                    one_line(deed.action.label, TEXT_LIMIT),
+    def _handed_in(self, submissions: Iterable[Submission]) -> Iterator[tuple[ActionRecord, str]]:
+        """Yield the ends of actions that an earlier daemon began and reported through the inbox."""
+        for submission in submissions:
+            for record in self._records if submission.kind == "deed" else ():
+                if not record.ended and submission.record == (
+                    record.incident,
+                    record.run,
+                    one_line(record.action.label, TEXT_LIMIT),
                 ):
-                    state = DONE if paper.said.get("state") == DONE else FAILED
-                    yield self._end(deed.key, state, paper.outcome, paper.at), ""
+                    state = DONE if submission.said.get("state") == DONE else FAILED
+                    yield self._end(record.key, state, submission.outcome, submission.at), ""
 
     def _lost(self, now: float) -> Iterator[tuple[ActionRecord, str]]:
-        """Settle deeds begun by a daemon that is gone: what is harmless is done again, the rest is told."""
-        for deed in self._deeds:
-            if deed.ended or self._crew.has(deed) or abs(now - deed.at) <= LATE:
+        """Settle actions begun by a daemon that is gone: what is harmless is done again, the rest is told."""
+        for record in self._records:
+            if record.ended or self._crew.has(record) or abs(now - record.at) <= LATE:
                 continue
-            if deed.action.harmless:
-                self._deeds = tuple(each for each in self._deeds if each is not deed)
+            if record.action.harmless:
+                self._records = tuple(each for each in self._records if each is not record)
             else:
                 text = "watchdogd ended while it did this: look yourself, it is not done again"
-                yield self._end(deed.key, LOST, text, now), ""
+                yield self._end(record.key, LOST, text, now), ""
 
     def _end(self, key: tuple[int, str, str], state: str, outcome: str, now: float) -> ActionRecord:
-        (deed,) = (each for each in self._deeds if each.key == key)
-        ended = replace(deed, state=state, outcome=" ".join(outcome.split()), ended_at=now)
-        self._deeds = tuple(ended if each.key == key else each for each in self._deeds)
+        (record,) = (each for each in self._records if each.key == key)
+        ended = replace(record, state=state, outcome=" ".join(outcome.split()), ended_at=now)
+        self._records = tuple(ended if each.key == key else each for each in self._records)
         log.info("%s", f"{ended.run}: {ended}" if ended.run else ended)
         return ended
 
     # ------------------------------------------------------------------ what is to be done
 
-    def _order(self, scene: RemediationContext, now: float) -> list[tuple[ActionRecord, str]]:
+    def _order(self, context: RemediationContext, now: float) -> list[tuple[ActionRecord, str]]:
         """Order what is due; returns what was skipped, to be told."""
-        config = scene.setup.config
+        config = context.setup.config
         rules = ActionLimits(config.actions.max_per_day, config.actions.dry_run or self._dry, self._certain)
-        cases = list(scene.cases(evidence=not self._dry))
-        fresh = decide(cases, self._deeds, rules, now, self._crew.room)
-        self._deeds += tuple(fresh)
-        self._fresh = [scene.errand(deed, self._ending) for deed in fresh if not deed.ended]
-        return [(deed, "") for deed in fresh if deed.ended]
+        cases = list(context.cases(evidence=not self._dry))
+        fresh = decide(cases, self._records, rules, now, self._crew.room)
+        self._records += tuple(fresh)
+        self._fresh = [context.task(record, self._ending) for record in fresh if not record.ended]
+        return [(record, "") for record in fresh if record.ended]
 
-    def _with_deeds(self, event: IncidentEvent, told: Iterable[tuple[ActionRecord, str]]) -> IncidentEvent:
+    def _with_records(
+        self, event: IncidentEvent, reports: Iterable[tuple[ActionRecord, str]]
+    ) -> IncidentEvent:
         """Say what was done about an incident, and where its evidence lies, known before it is written.
 
-        Of deeds that are `told` only now, with no notice of their own then, the details too.
+        Of `reports` that come only now, with no notice of their own then, the details too.
         """
         if event.incident is None or event.quiet:
             return event
-        about = [deed for deed in self._deeds if deed.incident == event.incident.id]
+        about = [record for record in self._records if record.incident == event.incident.id]
         places = [
-            f"evidence: {evidence.folder(self._home, deed.incident)}"
-            for deed in about
-            if deed.action == EVIDENCE and deed.state in (BEGUN, DONE)
+            f"evidence: {evidence.folder(self._home, record.incident)}"
+            for record in about
+            if record.action == EVIDENCE and record.state in (BEGUN, DONE)
         ]
-        done = tuple(str(deed) for deed in about if deed.action != EVIDENCE and deed.ended)
-        news = [text for deed, text in told if deed in about and deed.run == event.run and _speaks(event)]
+        done = tuple(str(record) for record in about if record.action != EVIDENCE and record.ended)
+        news = [
+            text for record, text in reports if record in about and record.run == event.run and _speaks(event)
+        ]
         return replace(
             event,
             details="\n\n".join(filter(None, [event.details, *news])),
@@ -196,4 +200,4 @@ def _remembered(kept: Mapping[str, Any]) -> Iterator[ActionRecord]:
         try:
             yield ActionRecord.from_json(each)
         except (KeyError, TypeError, ValueError, AttributeError):
-            log.warning("a deed in the history cannot be read: %s", str(each)[:200])
+            log.warning("a action in the history cannot be read: %s", str(each)[:200])

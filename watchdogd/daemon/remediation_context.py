@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RemediationContext:
-    """The setup, the book after the round, the newest results by check, the queue."""
+    """The setup, the alert state after the round, the newest results by check, the queue."""
 
     home: Home
     setup: Setup
-    book: AlertState
+    alerts: AlertState
     latest: Mapping[str, Sequence[Observation]]
     looks: Snapshots
 
     @property
     def incidents(self) -> dict[int, Incident]:
         """Return what is open, by id."""
-        found = (standing.incident for standing in self.book.states.values())
+        found = (standing.incident for standing in self.alerts.states.values())
         return {incident.id: incident for incident in found if incident}
 
     def cases(self, *, evidence: bool) -> Iterator[ActionRequest]:
         """List the triggers of all that was reported and nobody took, and `evidence` of all reported."""
         checks = {check.name: check for check in self.setup.checks}
-        for standing in self.book.states.values():
+        for standing in self.alerts.states.values():
             incident = standing.incident
             if incident is None or incident.notified is None or incident.check == SELF:
                 continue
@@ -71,22 +71,20 @@ class RemediationContext:
                 continue
             said = self._last(check, incident)
             if said and said.trigger == "on_hang" and event.run in self.setup.config.runs:
-                errand = self.errand(ActionRecord(incident.id, event.run, "on_hang", EVIDENCE, now), Ending())
+                task = self.task(ActionRecord(incident.id, event.run, "on_hang", EVIDENCE, now), Ending())
                 wanted = self.setup.config.runs[event.run].on_hang
-                yield StallInquiry(
-                    event, said, errand, any(_action(each).kind == "stacks" for each in wanted)
-                )
+                yield StallInquiry(event, said, task, any(_action(each).kind == "stacks" for each in wanted))
 
-    def errand(self, deed: ActionRecord, ending: Ending) -> ActionTask:
-        """Return an ordered deed with all that its doer needs to know."""
-        config, incident = self.setup.config, self.incidents[deed.incident]
-        check = self.speaker(deed.run)
-        section = config.runs.get(deed.run)
+    def task(self, record: ActionRecord, ending: Ending) -> ActionTask:
+        """Return an ordered action with all that its doer needs to know."""
+        config, incident = self.setup.config, self.incidents[record.incident]
+        check = self.speaker(record.run)
+        section = config.runs.get(record.run)
         if check is None or check.run is None or section is None:
-            return ActionTask(deed, incident, self.home, ending=ending)
+            return ActionTask(record, incident, self.home, ending=ending)
         snapshot = self.looks.snapshot(check)
         return ActionTask(
-            deed=deed,
+            record=record,
             incident=incident,
             home=self.home,
             run=check.run,
@@ -99,13 +97,13 @@ class RemediationContext:
             ending=ending,
         )
 
-    def notice(self, deed: ActionRecord, details: str, now: float) -> IncidentEvent:
+    def notice(self, record: ActionRecord, details: str, now: float) -> IncidentEvent:
         """Report what was done on the run's channels, in the thread of its incident while that is open."""
-        check = self.speaker(deed.run)
-        where = (check.name if check else SELF, deed.run, deed.run)
-        label = "ACTION" if deed.state == DONE else "WARNING"
-        about = self.incidents.get(deed.incident)
-        return IncidentEvent(EventKind.NOTICE, now, *where, str(deed), details, about, label=label)
+        check = self.speaker(record.run)
+        where = (check.name if check else SELF, record.run, record.run)
+        label = "ACTION" if record.state == DONE else "WARNING"
+        about = self.incidents.get(record.incident)
+        return IncidentEvent(EventKind.NOTICE, now, *where, str(record), details, about, label=label)
 
     def _pulled(self, check: Check, incident: Incident) -> Iterator[ActionRequest]:
         last = self._last(check, incident)

@@ -83,7 +83,7 @@ class Engine:
     ) -> None:
         self.home = home
         self.setup = setup
-        self.book = past.book
+        self.alerts = past.alerts
         self._itself = SelfMonitoring()
         self.troubles = self._itself.troubles
         self.link: dict[str, Any] | None = None
@@ -98,7 +98,7 @@ class Engine:
             clock=clock,
             uid=home.watcher if dry else None,
         )
-        self._picture = StatusWriter(home, patient)
+        self._status_writer = StatusWriter(home, patient)
         self._ledger = WriteBuffer(storage.record)
         self._storage = storage
         self._dry = dry
@@ -130,24 +130,24 @@ class Engine:
         """
         now = self._clock()
         resumed = () if self._dry else self._resume(now, send)
-        papers = [] if self._dry else self._intake.take()
+        submissions = [] if self._dry else self._intake.take()
         self.troubles["inbox"] = self._intake.trouble
         forgotten, emptied = self._execution.forgotten()
-        started = forgotten | self._execution.start(self.setup, self.book, now, only)
+        started = forgotten | self._execution.start(self.setup, self.alerts, now, only)
         observations, memories = self._execution.gather(patience)
         judged_at = self._clock()
         observations += self._itself.observe(self.setup, self.link, judged_at)
         if not may_act():
             return None
-        before = self.book
+        before = self.alerts
         try:
-            record = self._judge(observations, papers, emptied | memories, started, judged_at, resumed)
+            record = self._judge(observations, submissions, emptied | memories, started, judged_at, resumed)
         except BaseException:  # nothing of it will be told: the next round judges anew
-            self.book = before
+            self.alerts = before
             raise
         self._keep(record, send)
         if not self._dry:
-            self.troubles["pulse"] = self._pulse.beat(self._scene(), judged_at)
+            self.troubles["pulse"] = self._pulse.beat(self._context(), judged_at)
         return Round(judged_at, observations, record.events, record.notifications)
 
     def _resume(self, now: float, send: Send) -> tuple[IncidentEvent, ...]:
@@ -156,51 +156,53 @@ class Engine:
         if past is None:
             return ()
         self._execution.recall(past)
-        self.book, events = evaluate.resumed(past.book, self.book, now)
+        self.alerts, events = evaluate.resumed(past.alerts, self.alerts, now)
         send(past.waiting)
         return events
 
     def _judge(
         self,
         observations: tuple[Observation, ...],
-        papers: Sequence[Submission],
+        submissions: Sequence[Submission],
         memories: Mapping[str, str],
         started: Mapping[str, float],
         judged_at: float,
         resumed: tuple[IncidentEvent, ...],
     ) -> Record:
         """Judge the observations and papers, act upon them, and put it into words."""
-        self.book, events = evaluate.evaluate(
-            self.book,
+        self.alerts, events = evaluate.evaluate(
+            self.alerts,
             observations,
             self._execution.policies,
             judged_at,
-            requests=tuple(order for paper in papers for order in paper.requests),
+            requests=tuple(order for submission in submissions for order in submission.requests),
             silent=self.setup.maintenance,
         )
         checks, latest = self.setup.checks, self._execution.latest
         wanted = {check.name: check.entry.declared.evidence for check in checks if check.run}
-        told = [self._with_evidence(event, wanted.get(event.check, ())) for event in (*resumed, *events)]
+        reported = [self._with_evidence(event, wanted.get(event.check, ())) for event in (*resumed, *events)]
         if not self._dry:
-            told = [*stall_inquiry.told([*self._scene().stalls(told, judged_at)], told)]
-        events = with_trends(told, checks, latest, self._storage.series)
+            reported = [
+                *stall_inquiry.with_evidence([*self._context().stalls(reported, judged_at)], reported)
+            ]
+        events = with_trends(reported, checks, latest, self._storage.series)
         events += tuple(
-            touch_event(paper, self._scene().speaker(paper.run), judged_at)
-            for paper in papers
-            if paper.kind == "touch"
+            touch_event(submission, self._context().speaker(submission.run), judged_at)
+            for submission in submissions
+            if submission.kind == "touch"
         )
-        events, deeds = self._acting.step(self._scene(), events, papers, judged_at)
+        events, records = self._acting.step(self._context(), events, submissions, judged_at)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
         return Record(
             at=judged_at,
             observations=observations,
-            book=self.book,
+            alerts=self.alerts,
             events=events,
             notifications=notifications,
-            memories={**memories, **deeds},
+            memories={**memories, **records},
             started=started,
             gaps=self._new_gaps,
-            touches=tuple(paper.line for paper in papers),
+            touches=tuple(submission.line for submission in submissions),
         )
 
     def conclude(
@@ -210,31 +212,29 @@ class Engine:
 
         A program that still runs after `patience` seconds is killed, and that is told.
         """
-        told = self._outcomes(patience, may_act, go_on)
+        notifications = self._outcomes(patience, may_act, go_on)
         self._acting.end()
-        return told + self._outcomes(KILLED, may_act, go_on=False)
+        return notifications + self._outcomes(KILLED, may_act, go_on=False)
 
     def _outcomes(
         self, patience: float, may_act: Callable[[], bool], go_on: bool
     ) -> tuple[Notification, ...]:
         until = time.monotonic() + patience
-        told: tuple[Notification, ...] = ()
+        notifications: tuple[Notification, ...] = ()
         while self._acting.wait(until - time.monotonic()):
             if not may_act():
                 self._acting.hand_over()
                 break
             now = self._clock()
-            events, deeds = self._acting.step(self._scene(), (), (), now, ordering=go_on)
-            notifications = tuple(compose(events, self.setup.routes, self.setup.rules, now))
-            self._keep(
-                Record(at=now, book=self.book, events=events, notifications=notifications, memories=deeds)
-            )
-            told += notifications
-        return told
+            events, records = self._acting.step(self._context(), (), (), now, ordering=go_on)
+            new = tuple(compose(events, self.setup.routes, self.setup.rules, now))
+            self._keep(Record(at=now, alerts=self.alerts, events=events, notifications=new, memories=records))
+            notifications += new
+        return notifications
 
-    def _scene(self) -> RemediationContext:
+    def _context(self) -> RemediationContext:
         return RemediationContext(
-            self.home, self.setup, self.book, self._execution.latest, self._execution.looks
+            self.home, self.setup, self.alerts, self._execution.latest, self._execution.looks
         )
 
     def rehearse(self, again: Callable[[], bool] = lambda: True) -> Round:
@@ -242,24 +242,26 @@ class Engine:
 
         What is new and bad is looked at until it is confirmed, or `again`, which may wait, says no.
         """
-        book, policies = self.book, self.setup.policies
+        alerts, policies = self.alerts, self.setup.policies
         seen: dict[str, list[Observation]] = {}
         events: tuple[IncidentEvent, ...] = ()
         only: Collection[str] | None = None
         while only is None or (only and again()):
             observations = self.observe(only)
             now = self._clock()
-            book, came = evaluate.evaluate(book, observations, policies, now, silent=self.setup.maintenance)
+            alerts, came = evaluate.evaluate(
+                alerts, observations, policies, now, silent=self.setup.maintenance
+            )
             events += came
             seen |= _by_check(observations)
-            only = unconfirmed(book, policies, self.setup.checks, now)
-        events, _ = self._acting.step(replace(self._scene(), book=book), events, (), now)
+            only = unconfirmed(alerts, policies, self.setup.checks, now)
+        events, _ = self._acting.step(replace(self._context(), alerts=alerts), events, (), now)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, now))
         return Round(now, tuple(each for found in seen.values() for each in found), events, notifications)
 
     def observe(self, only: Collection[str] | None = None) -> tuple[Observation, ...]:
         """Run every check that is due, or `only` these, and wait; judges, records and sends nothing."""
-        self._execution.start(self.setup, self.book, self._clock(), only)
+        self._execution.start(self.setup, self.alerts, self._clock(), only)
         known = {check.name for check in self.setup.checks}
         return tuple(seen for seen in self._execution.gather(None)[0] if seen.check in known)
 
@@ -269,7 +271,7 @@ class Engine:
 
     def unconfirmed(self) -> frozenset[str]:
         """List the checks that said something new and bad, and were not asked again yet, by name."""
-        return unconfirmed(self.book, self._execution.policies, self.setup.checks, self._clock())
+        return unconfirmed(self.alerts, self._execution.policies, self.setup.checks, self._clock())
 
     @property
     def waits(self) -> bool:
@@ -281,11 +283,11 @@ class Engine:
         pause = self._execution.pause(self.setup, self._clock())
         return min(pause, ACTING) if self._acting.busy else pause
 
-    def tell_gap(self, gap: Gap, *, told: bool) -> None:
-        """Note that nobody watched for a while: recorded with the next round, and told where `told`."""
+    def tell_gap(self, gap: Gap, *, reported: bool) -> None:
+        """Note that nobody watched for a while: recorded with the next round, and told where `reported`."""
         self._new_gaps += (gap,)
         self.gaps += (gap,)
-        if told:
+        if reported:
             lasted = format_duration(gap.end - gap.begin)
             text = f"nobody watched for {lasted}, from {iso(gap.begin)} to {iso(gap.end)}: {gap.reason}"
             self.tell(text)
@@ -349,10 +351,10 @@ class Engine:
 
     def _publish(self, now: float) -> None:
         known = [check.name for check in self.setup.checks]
-        self._picture.publish(
+        self._status_writer.publish(
             {"recorded": not self._ledger.trouble}
             | status_file.snapshot(
-                self.book,
+                self.alerts,
                 {name: seen for name in known if (seen := self._execution.latest.get(name))},
                 now=now,
                 link=self.link,
@@ -374,11 +376,11 @@ class Engine:
         changed = self.setup is not before
         dropped = _sources(self.setup)
         self.setup = self._changes.dropins(self.setup).remounted(
-            {standing.check for standing in self.book.states.values() if standing.incident}
+            {standing.check for standing in self.alerts.states.values() if standing.incident}
         )
         if self.setup.looked:
             self._execution.forget(dropped, _sources(self.setup))
-        self.setup = self.setup.expecting(check for check, _ in self.book.states)
+        self.setup = self.setup.expecting(check for check, _ in self.alerts.states)
         return changed
 
 
@@ -394,8 +396,13 @@ def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation
     return found
 
 
-def touch_event(paper: Submission, speaker: Check | None, now: float) -> IncidentEvent:
+def touch_event(submission: Submission, speaker: Check | None, now: float) -> IncidentEvent:
     """Report a pressed switch or a mark on the run's channels, which are those of its `speaker`."""
     return IncidentEvent(
-        EventKind.NOTICE, now, speaker.name if speaker else SELF, paper.run, paper.run, paper.line
+        EventKind.NOTICE,
+        now,
+        speaker.name if speaker else SELF,
+        submission.run,
+        submission.run,
+        submission.line,
     )

@@ -83,7 +83,7 @@ log = logging.getLogger(__name__)
 class Setup:
     """Configuration, plugins, checks, and how each check's results are judged and sent.
 
-    files     the file systems that checks rest on, as `land` tells
+    files     the file systems that checks rest on, as `mounts` tells
     gone      routes of those that are not mounted any more, whose end is still to be reported
     dropped   those of `checks` that come from home's drop-in folders
     looked    whether those folders could be looked at
@@ -97,7 +97,7 @@ class Setup:
     maintenance: Windows
     rules: MessageRules
     files: Mapping[str, Dependency] = field(default_factory=dict)
-    land: MountMark = field(default_factory=MountMark)
+    mounts: MountMark = field(default_factory=MountMark)
     gone: Mapping[str, Route] = field(default_factory=dict)
     dropped: tuple[Check, ...] = ()
     scouts: crontab.Scouts = field(default_factory=crontab.Scouts)
@@ -135,14 +135,14 @@ class Setup:
         catalog = discover(home)
         backend = "slurm" if shutil.which("squeue") else "none"
         built = checks_module.build(config, catalog, home, backend, whole=whole)
-        checks, files, land = dependencies.placed(built)
+        checks, files, mounts = dependencies.placed(built)
         return cls(
             config=config,
             catalog=catalog,
             checks=checks,
             maintenance=Windows(config.alerts.maintenance),
             files=files,
-            land=land,
+            mounts=mounts,
             whole=whole,
             rules=MessageRules(
                 channels=config.default_channels,
@@ -163,11 +163,11 @@ class Setup:
         alerts, daemon = self.config.alerts, self.config.daemon
         own = AlertPolicy(1, daemon.interval, alerts.repeat_every, alerts.escalate_after)
         missed = replace(own, confirm=daemon.confirm)
-        ground = replace(own, confirm=max(daemon.confirm, 2), blinds=True)
-        followed = (*self.files, *_grounds(self.checks))
+        dependency = replace(own, confirm=max(daemon.confirm, 2), blinds=True)
+        followed = (*self.files, *_dependencies_of(self.checks))
         return (
             {SELF: own, DELIVERY: replace(own, escalate_after=None)}
-            | dict.fromkeys(followed, ground)
+            | dict.fromkeys(followed, dependency)
             | dict.fromkeys(self.expected, missed)
             | {check.name: checks_module.policy(check, self.config) for check in self.checks}
         )
@@ -177,7 +177,7 @@ class Setup:
         """Return where the messages on each check go, by its name."""
         return (
             {SELF: Route(self.config.default_channels), DELIVERY: Route(), **self.gone}
-            | {name: _route(name, self.checks, self.config) for name in _grounds(self.checks)}
+            | {name: _route(name, self.checks, self.config) for name in _dependencies_of(self.checks)}
             | {check.name: _route_of(check) for check in self.checks}
         )
 
@@ -202,13 +202,13 @@ class Setup:
 
         File systems of those names stay, so that what was told of one that is gone is told to be over.
         """
-        if dependencies.mounted() == self.land.mounted:
+        if dependencies.mounted() == self.mounts.mounted:
             return self
         own = tuple(check for check in self.checks if check not in self.dropped)
-        checks, files, land = dependencies.placed(own, self.land)
-        stay = {name: ground for name, ground in self.files.items() if name in needed}
+        checks, files, mounts = dependencies.placed(own, self.mounts)
+        stay = {name: dependency for name, dependency in self.files.items() if name in needed}
         gone = {name: self.routes[name] for name in stay}
-        return replace(self, checks=checks + self.dropped, files=stay | files, land=land, gone=gone)
+        return replace(self, checks=checks + self.dropped, files=stay | files, mounts=mounts, gone=gone)
 
     def harmless(self) -> Setup:
         """Return the same for a rehearsal: no drop-in is run, no script is submitted."""
@@ -224,7 +224,7 @@ class Setup:
         )
 
 
-def _grounds(checks: Iterable[Check]) -> list[str]:
+def _dependencies_of(checks: Iterable[Check]) -> list[str]:
     """List the checks of the daemon's own that others rest on."""
     followed = dict.fromkeys(name for check in checks for name in check.follows)
     return [name for name in followed if name.startswith(f"{SELF}/")]
@@ -234,10 +234,10 @@ def _route_of(check: Check) -> Route:
     return Route(check.channels, check.runbook, check.entry.foreign, check.channels.only)
 
 
-def _route(ground: str, checks: Iterable[Check], config: Config) -> Route:
+def _route(dependency: str, checks: Iterable[Check], config: Config) -> Route:
     """Return the route to everybody whose checks rest on it."""
-    told = [channel for check in checks if ground in check.follows for channel in check.channels]
-    return Route(tuple(dict.fromkeys((*config.default_channels, *told))))
+    channels = [channel for check in checks if dependency in check.follows for channel in check.channels]
+    return Route(tuple(dict.fromkeys((*config.default_channels, *channels))))
 
 
 def typed(home: Home) -> str:

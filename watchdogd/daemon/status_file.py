@@ -121,34 +121,34 @@ def signs_of(seen: Mapping[str, Any]) -> tuple[Sign, ...]:
     """Read signs back from what `observation_json` made of them."""
     return tuple(
         Sign(
-            str(told["kind"]),
-            str(told["what"]),
-            datetime.fromisoformat(told["at"]).timestamp(),
-            datetime.fromisoformat(told["since"]).timestamp(),
-            Strength[told["strength"]],
+            str(sign["kind"]),
+            str(sign["what"]),
+            datetime.fromisoformat(sign["at"]).timestamp(),
+            datetime.fromisoformat(sign["since"]).timestamp(),
+            Strength[sign["strength"]],
         )
-        for told in seen.get("signs", ())
+        for sign in seen.get("signs", ())
     )
 
 
 def progress_of(seen: Mapping[str, Any]) -> Progress | None:
     """Read progress back from what `observation_json` made of it."""
-    told = seen.get("progress")
-    if not told:
+    progress = seen.get("progress")
+    if not progress:
         return None
-    at = None if told["at"] is None else datetime.fromisoformat(told["at"]).timestamp()
-    return Progress(bool(told["stalled"]), at, told["within"], str(told["pause"]))
+    at = None if progress["at"] is None else datetime.fromisoformat(progress["at"]).timestamp()
+    return Progress(bool(progress["stalled"]), at, progress["within"], str(progress["pause"]))
 
 
-def open_incidents(book: AlertState) -> list[Incident]:
+def open_incidents(alerts: AlertState) -> list[Incident]:
     """Return all incidents that are open, worst and oldest first."""
-    found = [standing.incident for standing in book.states.values() if standing.incident]
+    found = [standing.incident for standing in alerts.states.values() if standing.incident]
     live = [incident for incident in found if incident.resolved_at is None]
     return sorted(live, key=lambda incident: (-incident.status.severity, incident.opened_at))
 
 
 def snapshot(
-    book: AlertState,
+    alerts: AlertState,
     latest: Mapping[str, Iterable[Observation]],
     *,
     now: float,
@@ -168,7 +168,7 @@ def snapshot(
     stamp = cache(iso)  # the results of a round are of a few seconds
     comes_and_goes = {
         standing.incident.id
-        for standing in book.states.values()
+        for standing in alerts.states.values()
         if standing.incident and flapping(standing, policies.get(standing.check, AlertPolicy()), now)
     }
     return {
@@ -178,7 +178,7 @@ def snapshot(
         "round_every": every,
         "incidents": [
             {**incident_json(incident), "flapping": incident.id in comes_and_goes}
-            for incident in open_incidents(book)
+            for incident in open_incidents(alerts)
         ],
         "gaps": [{"begin": iso(gap.begin), "end": iso(gap.end), "reason": gap.reason} for gap in gaps],
         "declared": declared or {},
@@ -190,7 +190,7 @@ def snapshot(
                 "by": silence.by,
                 "reason": silence.reason,
             }
-            for silence in book.silences
+            for silence in alerts.silences
             if silence.until > now
         ],
         "troubles": list(troubles),

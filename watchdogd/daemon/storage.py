@@ -61,8 +61,8 @@ class Storage:
     @property
     def troubles(self) -> tuple[str, ...]:
         """Return what was found broken and had to be mended, one line each; it only grows, at its end."""
-        mended = self._store.troubles if self._store else ()
-        return (self._unread, *mended) if self._unread else mended
+        stored = self._store.troubles if self._store else ()
+        return (self._unread, *stored) if self._unread else stored
 
     @property
     def unread(self) -> bool:
@@ -76,7 +76,7 @@ class Storage:
         except HistoryError as error:
             self._unread = f"what was known before cannot be read: {error}"
             self._awaited = TRIES
-            return Past(book=AlertState(next_id=int(self._clock())))
+            return Past(alerts=AlertState(next_id=int(self._clock())))
 
     def recovered(self) -> Past | None:
         """Read what is known from before, once, where it could not be read at first and can be now.

@@ -25,7 +25,7 @@ def look(installation: Installation) -> Iterator[Diagnosis]:
         scope = _PTRACE.read_text().strip()
     except OSError:
         scope = ""
-    yield judge_stacks(spy is not None, scope, mighty=_mighty(), boxed=_boxed())
+    yield judge_stacks(spy is not None, scope, privileged=_privileged(), boxed=_boxed())
     if not installation.slurm:
         table = ask("crontab", "-l")
         yield judge_cron(table.output if table.ok else "", alive=lease.alive(installation.home) is not None)
@@ -43,7 +43,7 @@ def _gpus(installation: Installation) -> Iterator[Diagnosis]:
         yield broken("GPUs", f"there is none of {', '.join(GPU_TOOLS)} on PATH", "load the driver's tools")
 
 
-def _mighty() -> bool:
+def _privileged() -> bool:
     """Return True where this process has CAP_SYS_PTRACE (bit 19 of CapEff, capabilities(7))."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return bool(found and int(found[1], 16) >> 19 & 1)
@@ -55,14 +55,14 @@ def _boxed() -> bool:
     return any(mark.exists() for mark in marks)
 
 
-def judge_stacks(spy: bool, scope: str, *, mighty: bool = False, boxed: bool = False) -> Diagnosis:
+def judge_stacks(spy: bool, scope: str, *, privileged: bool = False, boxed: bool = False) -> Diagnosis:
     """Judge whether `stacks` works here; `scope` is kernel.yama.ptrace_scope, empty where there is none.
 
-    `mighty`: CAP_SYS_PTRACE lets it attach to all but where the scope is 3. `boxed`: inside a container.
+    `privileged`: CAP_SYS_PTRACE lets it attach to all but where the scope is 3. `boxed`: inside a container.
     """
     if not spy:
         return warning("stacks", f"{MISSING.what}: a hang is reported without stacks", MISSING.fix)
-    if mighty and scope != "3":
+    if privileged and scope != "3":
         return fine("stacks", "py-spy is here, and may attach to every process")
     if boxed:
         text = "in a container without CAP_SYS_PTRACE py-spy is often refused: then stacks come from Guards"

@@ -86,7 +86,7 @@ def log_of(name: str, pattern: str, key: str) -> Diagnosis | None:
     found = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
     instead = None if found else log_paths.find(pattern)
     if instead:
-        return broken(RUNS, f"{name}: {instead.what}", f"{instead.mend or 'correct log'} ({key})")
+        return broken(RUNS, f"{name}: {instead.what}", f"{instead.fix or 'correct log'} ({key})")
     if not found:
         return warning(RUNS, f"{name}: no file matches {pattern} (yet?)", f"correct log {key}, if it should")
     unread = [path for path in found if not os.access(path, os.R_OK)]

@@ -110,8 +110,8 @@ class Database:
         if gone and self._opened_before and not self._home.config.exists():
             raise HistoryError(f"history {self.place}: it is gone with its home: is its file system mounted?")
         if self._suspect or gone:
-            told = file.mend()
-            self.troubles += (told,) if told else ()
+            repaired = file.repair()
+            self.troubles += (repaired,) if repaired else ()
             self._suspect = False
 
     def _migrate(self, engine: Engine) -> None:

@@ -61,9 +61,9 @@ def misfits(place: Path | str) -> str:
 
 def _reason(error: BaseException) -> str:
     code = _code(error)
-    for prefix, mend in _SQLITE.items():
+    for prefix, repair in _SQLITE.items():
         if code.startswith(prefix):
-            return mend
+            return repair
     if isinstance(error, OSError):
         return _DISK.get(error.errno or 0) or f"{error.strerror or error}: check its file system"
     if isinstance(error, NoSuchModuleError | ImportError):

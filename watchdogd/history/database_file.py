@@ -43,7 +43,7 @@ class HistoryFile:
         """Return where SQLite keeps the pages that an unfinished transaction overwrote."""
         return self.path.with_name(self.path.name + "-journal")
 
-    def mend(self) -> str:
+    def repair(self) -> str:
         """Make the file usable: made, or set aside and restored, as needed. Returns what is to be told."""
         if not self._exists():
             return self._begin_again("was missing or empty") if self.backup.exists() else self._make()

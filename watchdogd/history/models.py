@@ -32,14 +32,14 @@ class Gap:
 class Record:
     """One round, stored in one transaction: all of it or nothing.
 
-    `book` is the whole book after the round; the store writes what differs from what it wrote last.
+    `alerts` is the whole alert state after the round; the store writes what differs from what it wrote last.
     `memories` are the plugin memories that changed, by check, as JSON text; `started` the times at which
     checks were last started; `touches` who pressed what (switches, acks, silences), one line of text each.
     """
 
     at: float
     observations: tuple[Observation, ...] = ()
-    book: AlertState = field(default_factory=AlertState)
+    alerts: AlertState = field(default_factory=AlertState)
     events: tuple[IncidentEvent, ...] = ()
     notifications: tuple[Notification, ...] = ()
     memories: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Record:
 class Past:
     """Past that a starting daemon finds in the history. `last_round` is None in a new home."""
 
-    book: AlertState = field(default_factory=AlertState)
+    alerts: AlertState = field(default_factory=AlertState)
     memories: Mapping[str, str] = field(default_factory=dict)
     started: Mapping[str, float] = field(default_factory=dict)
     last_round: float | None = None

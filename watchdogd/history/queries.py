@@ -116,13 +116,13 @@ def touches_since(connection: Connection, since: float) -> list[UserAction]:
 def past(connection: Connection) -> tuple[Past, tuple[str, ...]]:
     """Return what was known after the last round, and one line for each thing in it that cannot be read."""
     known = _pairs(connection, facts.c.name, facts.c.value)
-    book, troubles = _book(connection, known)
+    alerts, troubles = _alerts(connection, known)
     round_at = known.get("last_round")
     kept = _pairs(connection, memories.c.check, memories.c.value)
     sound = {check: text for check, text in kept.items() if _is_object(text)}
     lost = [f"what {check} remembers cannot be read: it begins anew" for check in kept if check not in sound]
     return Past(
-        book=book,
+        alerts=alerts,
         memories=sound,
         started=_pairs(connection, starts.c.check, starts.c.at),
         last_round=float(round_at) if round_at else None,
@@ -148,7 +148,7 @@ def _pairs(connection: Connection, key: ColumnElement[Any], value: ColumnElement
     return {row[0]: row[1] for row in connection.execute(select(key, value))}
 
 
-def _book(connection: Connection, known: dict[str, str]) -> tuple[AlertState, tuple[str, ...]]:
+def _alerts(connection: Connection, known: dict[str, str]) -> tuple[AlertState, tuple[str, ...]]:
     opened = {each.id: each for each in unpacked_incidents(connection, _REFERRED)}
     found: dict[tuple[str, str], CheckState] = {}
     troubles = []
@@ -163,13 +163,13 @@ def _book(connection: Connection, known: dict[str, str]) -> tuple[AlertState, tu
         found[check, subject] = replace(
             standing, at=at, attempts=streak, summary=summary, incident=opened.get(incident)
         )
-    book = AlertState(
+    alerts = AlertState(
         states=found,
         silences=unpacked(tuple[Silence, ...], known.get("silences", "[]")),
         next_id=max(int(known.get("next_id", 1)), _next_free(connection)),
         pending_recoveries=unpacked(tuple[Incident, ...], known.get("pending_recoveries", "[]")),
     )
-    return book, tuple(troubles)
+    return alerts, tuple(troubles)
 
 
 _STANDINGS = select(

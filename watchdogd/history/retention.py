@@ -54,9 +54,9 @@ class Thinned:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`deed` on what lies from `begin` to before `end`; `after` is how far it is then."""
+    """`work` on what lies from `begin` to before `end`; `after` is how far it is then."""
 
-    deed: str
+    work: str
     begin: int
     end: int
     after: Thinned
@@ -83,7 +83,7 @@ def execute(connection: Connection, steps: deque[Step]) -> Thinned:
     end = time.monotonic() + _PATIENCE
     while True:
         step = steps.popleft()
-        _DEEDS[step.deed](connection, step.begin, step.end)
+        _WORK[step.work](connection, step.begin, step.end)
         if not steps or time.monotonic() > end:
             break
     save(connection, step.after)
@@ -188,7 +188,7 @@ def _do_drop_old(connection: Connection, _begin: int, end: int) -> None:
     connection.execute(delete(notifications).where(done, notifications.c.created_at < end))
 
 
-_DEEDS: dict[str, Callable[[Connection, int, int], None]] = {
+_WORK: dict[str, Callable[[Connection, int, int], None]] = {
     "fold raw": _do_fold_raw,
     "drop raw": _do_drop_raw,
     "fold fives": _do_fold_fives,

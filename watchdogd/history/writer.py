@@ -58,8 +58,8 @@ def incident_row(incident: Incident) -> Row:
 
 def kind_of(event: IncidentEvent) -> str:
     """Return what happened: a notice is one (INFO), or is named by its label: `action`, `warning`."""
-    told = event.kind is EventKind.NOTICE and event.label != LABELS[0]
-    return event.label.lower() if told else event.kind.value
+    labelled = event.kind is EventKind.NOTICE and event.label != LABELS[0]
+    return event.label.lower() if labelled else event.kind.value
 
 
 def event_row(event: IncidentEvent) -> Row:
@@ -111,7 +111,7 @@ class Writer:
     def write(self, connection: Connection, record: Record) -> list[Row]:
         """Write one round within the transaction at hand; returns the rows of `readings`."""
         measured = self._measured.write(connection, record.observations)
-        self._write_standings(connection, record.book.states)
+        self._write_standings(connection, record.alerts.states)
         self._write_incidents(connection, record)
         add(connection, schema.events, [event_row(event) for event in record.events])
         add(connection, schema.notifications, [notification_row(each) for each in record.notifications])
@@ -129,39 +129,39 @@ class Writer:
         self._write_facts(connection, record)
         return measured
 
-    def _write_standings(self, connection: Connection, book: Mapping[tuple[str, str], CheckState]) -> None:
+    def _write_standings(self, connection: Connection, alerts: Mapping[tuple[str, str], CheckState]) -> None:
         written = self._standings
         changed: list[Row] = []
         pulses: list[Row] = []
-        for key, standing in book.items():
+        for key, standing in alerts.items():
             before = written.get(key)
             if standing is not before:
                 identity = self._ids.of(key)
                 pulses.append((identity, standing.at, standing.attempts, storable(standing.summary)))
                 if before is None or _steady(standing) != _steady(before):
                     changed.append(standing_row(identity, standing))
-        gone = [self._ids.forget(key) for key in self._ids.keys() - book.keys()]
+        gone = [self._ids.forget(key) for key in self._ids.keys() - alerts.keys()]
         for table in (schema.standings, schema.pulses):
             remove(connection, table, gone)
         put(connection, schema.standings, changed)
         put(connection, schema.pulses, pulses)
-        self._standings = dict(book)
+        self._standings = dict(alerts)
 
     def _write_incidents(self, connection: Connection, record: Record) -> None:
-        """Write the incidents of the events, then those of the book, which has them as they are now."""
+        """Write the incidents of the events, then those open, as they are now."""
         present = {event.incident.id: event.incident for event in record.events if event.incident}
-        present |= {each.id: each for each in _in_book(record.book)}
+        present |= {each.id: each for each in _in_alerts(record.alerts)}
         changed = [each for number, each in present.items() if self._incidents.get(number) != each]
         put(connection, schema.incidents, [incident_row(each) for each in changed])
         self._incidents = present
 
     def _write_facts(self, connection: Connection, record: Record) -> None:
-        book = record.book
+        alerts = record.alerts
         present = {
             "last_round": repr(record.at),
-            "next_id": str(book.next_id),
-            "silences": packed(tuple[Silence, ...], book.silences),
-            "pending_recoveries": packed(tuple[Incident, ...], book.pending_recoveries),
+            "next_id": str(alerts.next_id),
+            "silences": packed(tuple[Silence, ...], alerts.silences),
+            "pending_recoveries": packed(tuple[Incident, ...], alerts.pending_recoveries),
         }
         changed = [(name, value) for name, value in present.items() if self._facts.get(name) != value]
         put(connection, schema.facts, changed)
@@ -224,6 +224,6 @@ def _reach_back(connection: Connection, first: int) -> None:
         retention.save(connection, present.reaching(first))
 
 
-def _in_book(book: AlertState) -> Iterable[Incident]:
-    yield from book.pending_recoveries
-    yield from (standing.incident for standing in book.states.values() if standing.incident is not None)
+def _in_alerts(alerts: AlertState) -> Iterable[Incident]:
+    yield from alerts.pending_recoveries
+    yield from (standing.incident for standing in alerts.states.values() if standing.incident is not None)

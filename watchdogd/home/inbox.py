@@ -39,7 +39,7 @@ class Request:
 
 
 KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished", "deed"})
-"""The kinds that are taken in; `finished` is the Guard's own mark, `deed` a relieved daemon's."""
+"""The kinds that are taken in; `finished` is the Guard's own mark, `record` a relieved daemon's."""
 READ_BY_CHECKS = frozenset({"beat", "sample"})
 _SIZE_LIMIT = 65536
 TEXT_LIMIT = 500
@@ -78,7 +78,7 @@ class Submission:
         return ()
 
     @property
-    def deed(self) -> tuple[int, str, str]:
+    def record(self) -> tuple[int, str, str]:
         """The action of watchdogd that it is about: incident, run and label."""
         return self.said["incident"], self.run, _text(self.said, "action")
 

@@ -61,14 +61,14 @@ class LeaseState:
     renewed_at: float = 0.0
 
 
-def is_free(sight: LeaseState, *, lives: bool | None, age: float | None, unchanged: float) -> bool:
+def is_free(seen: LeaseState, *, lives: bool | None, age: float | None, unchanged: float) -> bool:
     """Return whether the next contender may take the lease.
 
     `lives`: the holder's process is there; None where that cannot be seen from here. `age`: seconds since
     it was renewed by the file system's clock, None where that is not known. `unchanged`: seconds for which
     we saw the lease not renewed.
     """
-    if sight.serial == 0 or (sight.holder is not None and sight.holder.released) or lives is False:
+    if seen.serial == 0 or (seen.holder is not None and seen.holder.released) or lives is False:
         return True
     overdue = age is not None and not -_AHEAD < age < STALE
     return unchanged >= STALE or (overdue and unchanged >= WATCH)
@@ -99,10 +99,10 @@ class Lease:
         if self.held():
             return None
         self._home.make_folder(self._folder)
-        sight = current(self._folder)
-        if not by_force and not self._free(sight):
-            return sight.holder or NOBODY
-        if self._claim(sight.serial):
+        seen = current(self._folder)
+        if not by_force and not self._free(seen):
+            return seen.holder or NOBODY
+        if self._claim(seen.serial):
             return None
         return current(self._folder).holder or NOBODY
 
@@ -173,12 +173,12 @@ class Lease:
             log.warning("the lease in %s was removed under this daemon: it was taken anew", self._folder)
         return taken
 
-    def _free(self, sight: LeaseState) -> bool:
+    def _free(self, seen: LeaseState) -> bool:
         now = time.monotonic()
-        if sight != self._seen:
-            self._seen, self._seen_since = sight, now
-        age = _server_age(self._folder, sight)
-        return is_free(sight, lives=lives(sight.holder), age=age, unchanged=now - self._seen_since)
+        if seen != self._seen:
+            self._seen, self._seen_since = seen, now
+        age = _server_age(self._folder, seen)
+        return is_free(seen, lives=lives(seen.holder), age=age, unchanged=now - self._seen_since)
 
     def _claim(self, last: int) -> bool:
         """Make the next serial ours; False where somebody was faster."""
@@ -258,10 +258,10 @@ def alive(home: Home) -> Holder | None:
     Who cannot be read is nobody: should somebody hold it all the same, a contender will find out.
     """
     folder = lease_folder(home)
-    sight = current(folder)
-    age = _server_age(folder, sight)
-    free = is_free(sight, lives=lives(sight.holder), age=age, unchanged=WATCH)
-    return None if free else sight.holder
+    seen = current(folder)
+    age = _server_age(folder, seen)
+    free = is_free(seen, lives=lives(seen.holder), age=age, unchanged=WATCH)
+    return None if free else seen.holder
 
 
 def _highest(folder: Path) -> int:
@@ -279,8 +279,8 @@ def _serial(name: str) -> int:
     return int(name) if plain and name == f"{int(name):010d}" else 0
 
 
-def _server_age(folder: Path, sight: LeaseState) -> float | None:
-    return server_age(folder, sight.renewed_at) if sight.serial else None
+def _server_age(folder: Path, seen: LeaseState) -> float | None:
+    return server_age(folder, seen.renewed_at) if seen.serial else None
 
 
 def server_age(folder: Path, since: float) -> float | None:

@@ -216,14 +216,14 @@ def _former(switch: Switch) -> list[str]:
 
     Only touches of this switch count, since anybody who may press it may name other files.
     """
-    told = touchfile.fields_of(switch.places[-1]).get("places")
-    named = [path for path in told if isinstance(path, str)] if isinstance(told, list) else []
+    places = touchfile.fields_of(switch.places[-1]).get("places")
+    named = [path for path in places if isinstance(path, str)] if isinstance(places, list) else []
     return [path for path in named if path not in switch.places and _is_touch_of(switch, path)]
 
 
 def _is_touch_of(switch: Switch, path: str) -> bool:
-    told = touchfile.fields_of(path) if os.path.isabs(path) else {}
-    return (told.get("run"), told.get("switch")) == (switch.run, switch.kind)
+    fields = touchfile.fields_of(path) if os.path.isabs(path) else {}
+    return (fields.get("run"), fields.get("switch")) == (switch.run, switch.kind)
 
 
 def is_obeyed(switch: Switch) -> bool:

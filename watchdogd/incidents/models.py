@@ -194,8 +194,8 @@ class IncidentEvent:
 
     A notice has none, but for what watchdogd did about one. `summary` goes into the first line. `notes` are
     further lines: what follows from the same cause and is not reported by itself, that it cannot be found out
-    now, how long nobody acknowledged. `done` is what watchdogd did about it, one line a deed. `label` is the
-    word of a notice, one of LABELS.
+    now, how long nobody acknowledged. `done` is what watchdogd did about it, one line an action. `label` is
+    the word of a notice, one of LABELS.
     """
 
     kind: EventKind

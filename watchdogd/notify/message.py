@@ -265,7 +265,7 @@ def _where(event: IncidentEvent) -> str:
 
 
 def _deeds(event: IncidentEvent) -> list[str]:
-    return ["\n".join(f"watchdogd did: {one_line(deed)}" for deed in event.done)]
+    return ["\n".join(f"watchdogd did: {one_line(record)}" for record in event.done)]
 
 
 def _answers(group: Sequence[IncidentEvent], command: str) -> str:

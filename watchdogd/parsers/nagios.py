@@ -61,12 +61,12 @@ def read(exit_code: int, output: str, errors: str = "") -> Result:
     if exit_code < 0:
         return unknown(f"was killed by {_signal_name(-exit_code)}{_quoted(said, errors)}", details=details)
     if exit_code > Status.UNKNOWN:
-        told = f"ended with exit code {exit_code}, which is no status (0 to 3)"
-        return unknown(told + _quoted(said, errors), details=details)
+        problem = f"ended with exit code {exit_code}, which is no status (0 to 3)"
+        return unknown(problem + _quoted(said, errors), details=details)
     measured = metrics(perfdata)
     if not said and not measured:
-        told = f"printed nothing and ended with exit code {exit_code}"
-        return Result(Status(exit_code), told + _quoted("", errors), {}, details)
+        problem = f"printed nothing and ended with exit code {exit_code}"
+        return Result(Status(exit_code), problem + _quoted("", errors), {}, details)
     summary = said or f"{len(measured)} numbers and no words"
     return Result(Status(exit_code), summary, measured, details)
 

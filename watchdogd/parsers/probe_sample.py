@@ -175,19 +175,19 @@ def usage_json(
     memory: NodeMemory | None, disks: Mapping[str, Disk], cpu: Cpu | None = None
 ) -> dict[str, Any]:
     """Return the keys that stand beside the GPUs."""
-    told = {} if memory is None else {"memory": asdict(memory)}
-    told |= {} if cpu is None else {"cpu": asdict(cpu)}
-    return {**told, "disks": {path: asdict(disk) for path, disk in disks.items()}}
+    fields = {} if memory is None else {"memory": asdict(memory)}
+    fields |= {} if cpu is None else {"cpu": asdict(cpu)}
+    return {**fields, "disks": {path: asdict(disk) for path, disk in disks.items()}}
 
 
 def read_usage(text: str) -> Usage:
     """Return memory, disks and processor time of a sample. UnreadableError where it is none."""
     try:
-        told = parse_json(text)
-        memory = None if told.get("memory") is None else _memory(told["memory"])
-        disks = {str(path): _disk(disk) for path, disk in told.get("disks", {}).items()}
-        cpu = None if told.get("cpu") is None else _cpu(told["cpu"])
-        return Usage(str(told["run"]), str(told["job"]), str(told["node"]), memory, disks, cpu)
+        fields = parse_json(text)
+        memory = None if fields.get("memory") is None else _memory(fields["memory"])
+        disks = {str(path): _disk(disk) for path, disk in fields.get("disks", {}).items()}
+        cpu = None if fields.get("cpu") is None else _cpu(fields["cpu"])
+        return Usage(str(fields["run"]), str(fields["job"]), str(fields["node"]), memory, disks, cpu)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableError(f"no sample of a probe ({type(error).__name__}: {error})") from None
 
@@ -195,30 +195,30 @@ def read_usage(text: str) -> Usage:
 def read_stat(text: str, *, read_only: bool = False) -> Disk | None:
     """Read what `stat -f` prints with STAT_FORMAT of one path; None where it is something else."""
     numbers = text.split()
-    told = [number for number in map(count, numbers) if number is not None]
-    if len(numbers) != 6 or len(told) != 6:
+    known = [number for number in map(count, numbers) if number is not None]
+    if len(numbers) != 6 or len(known) != 6:
         return None
-    blocks, free, available, size, inodes, free_inodes = told
+    blocks, free, available, size, inodes, free_inodes = known
     total = blocks - free + available  # without what is kept for root
     return Disk(available * size, total * size, free_inodes, inodes, read_only)
 
 
-def _memory(told: dict[str, Any]) -> NodeMemory:
+def _memory(fields: dict[str, Any]) -> NodeMemory:
     processes = tuple(
         JobProcess(needed(whole(each["pid"])), str(each["command"]), needed(real(each["anonymous"])))
-        for each in told["processes"]
+        for each in fields["processes"]
     )
-    left, total, held = (needed(real(told[key])) for key in ("left", "total", "anonymous"))
-    return NodeMemory(str(told["pool"]), left, total, held, processes)
+    left, total, held = (needed(real(fields[key])) for key in ("left", "total", "anonymous"))
+    return NodeMemory(str(fields["pool"]), left, total, held, processes)
 
 
-def _cpu(told: dict[str, Any]) -> Cpu:
-    return Cpu(needed(real(told["seconds"])), needed(real(told["at"])), bool(told["gpus"]))
+def _cpu(fields: dict[str, Any]) -> Cpu:
+    return Cpu(needed(real(fields["seconds"])), needed(real(fields["at"])), bool(fields["gpus"]))
 
 
-def _disk(told: dict[str, Any]) -> Disk:
+def _disk(fields: dict[str, Any]) -> Disk:
     free, total, free_inodes, inodes = (
-        needed(real(told.get(key, 0.0))) for key in ("free", "total", "free_inodes", "inodes")
+        needed(real(fields.get(key, 0.0))) for key in ("free", "total", "free_inodes", "inodes")
     )
-    read_only, trouble = bool(told.get("read_only", False)), str(told.get("trouble", ""))
-    return Disk(free, total, free_inodes, inodes, read_only, trouble, needed(whole(told.get("errno", 0))))
+    read_only, trouble = bool(fields.get("read_only", False)), str(fields.get("trouble", ""))
+    return Disk(free, total, free_inodes, inodes, read_only, trouble, needed(whole(fields.get("errno", 0))))

@@ -221,8 +221,8 @@ def _signalled(seconds: float) -> bool:
     """Wait so long; whether a signal asks for the end. Those that ask trainings to save are passed over."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
-        told = signal.sigtimedwait({*_ENDS, *_ALWAYS}, left)
-        if told is not None and told.si_signo in _ENDS:
+        received = signal.sigtimedwait({*_ENDS, *_ALWAYS}, left)
+        if received is not None and received.si_signo in _ENDS:
             return True
     return False
 

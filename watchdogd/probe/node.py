@@ -165,27 +165,27 @@ def serve(task: Task) -> None:
     os.nice(19)
     name = os.environ.get("SLURMD_NODENAME") or host_name()
     path = sample_files.path(task.inbox, task.run, name)
-    desk = StackInbox(task.inbox, task.run, task.job, name)
+    inbox = StackInbox(task.inbox, task.run, task.job, name)
     try:
-        _look_again_and_again(task, name, path, desk)
+        _look_again_and_again(task, name, path, inbox)
     except Ended:
         pass
     finally:
-        desk.clear()
+        inbox.clear()
         with contextlib.suppress(OSError):
             os.unlink(path)
 
 
-def _look_again_and_again(task: Task, name: str, path: str, desk: StackInbox) -> None:
-    told = ""
+def _look_again_and_again(task: Task, name: str, path: str, inbox: StackInbox) -> None:
+    reported = ""
     wait = random.uniform(0.3, 1.0) * task.every  # noqa: S311 - so that a thousand nodes do not write at once
     while True:
         text = look(task, name)
         trouble = _leave(path, text)
-        if trouble and trouble != told:
+        if trouble and trouble != reported:
             print(f"watchdogd: probe on {name}: {path}: {trouble}", file=sys.stderr, flush=True)
-        told = trouble
-        if _wait_at(desk, wait):
+        reported = trouble
+        if _wait_at(inbox, wait):
             return
         wait = task.every
 
@@ -194,8 +194,8 @@ def tell(job: str, *paths: str) -> None:
     """Print one node's memory, and these disks of it, once, as `slurm.fanout` takes it."""
     name = os.environ.get("SLURMD_NODENAME") or host_name()
     print(f"@@ node {name}")
-    told = probe_sample.usage_json(*_of_job(job, disks(paths)))
-    print(json.dumps({"run": "", "job": job, "node": name, **told}), flush=True)
+    sample = probe_sample.usage_json(*_of_job(job, disks(paths)))
+    print(json.dumps({"run": "", "job": job, "node": name, **sample}), flush=True)
 
 
 def look(task: Task, name: str) -> str:
@@ -205,8 +205,8 @@ def look(task: Task, name: str) -> str:
     answer = command.ask(node_script.argv(seconds), deadline=min(task.every, 6 * seconds), env=env)
     seen = node_script.read(answer.output)
     node = GpuNode(name, seen.readout, seen.trouble if answer.output else answer.complaint())
-    told = json.loads(probe_sample.gpus_json(GpuSample(task.run, task.job, node)))
-    return json.dumps(told | probe_sample.usage_json(*_of_job(task.job, disks(task.disks)))) + "\n"
+    sample = json.loads(probe_sample.gpus_json(GpuSample(task.run, task.job, node)))
+    return json.dumps(sample | probe_sample.usage_json(*_of_job(task.job, disks(task.disks)))) + "\n"
 
 
 def _of_job(job: str, found: dict[str, Disk]) -> tuple[NodeMemory, dict[str, Disk], Cpu]:
@@ -250,13 +250,13 @@ def _leave(path: str, text: str) -> str:
     return ""
 
 
-def _wait_at(desk: StackInbox, seconds: float) -> bool:
+def _wait_at(inbox: StackInbox, seconds: float) -> bool:
     """Wait so long, and answer who asks for stacks meanwhile; True where the input ends."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         if _input_ends(min(left, LOOK)):
             return True
-        desk.serve()
+        inbox.serve()
     return False
 
 

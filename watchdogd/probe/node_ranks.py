@@ -90,8 +90,8 @@ def main(words: Sequence[str] | None = None) -> None:
     name = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
     print(f"@@ node {name}", flush=True)
     found = node_stacks.of_job(args.job, args.since) if args.job else node_stacks.below(args.below)
-    told = look(name, found, time.monotonic() + args.deadline)
-    print("\n".join(node_stacks.parts(0, codec_of(NodeRanks).dump(told))), flush=True)
+    ranks = look(name, found, time.monotonic() + args.deadline)
+    print("\n".join(node_stacks.parts(0, codec_of(NodeRanks).dump(ranks))), flush=True)
     os._exit(0)  # what hangs is left behind
 
 
@@ -138,9 +138,9 @@ def _first(found: Sequence[TrainingProcess]) -> list[tuple[TrainingProcess, int 
 
 
 def _process(found: TrainingProcess, rank: int | None, env: Mapping[str, str]) -> RankProcess:
-    told = {name: value[:400] for name, value in env.items() if _TOLD.match(name)}
+    environment = {name: value[:400] for name, value in env.items() if _TOLD.match(name)}
     pids, state = tuple(_numbers(found.pid)), node_stacks.state(found.pid, stack=False)
-    return RankProcess(found.pid, rank, state, pids, _python(found.pid, env), told)
+    return RankProcess(found.pid, rank, state, pids, _python(found.pid, env), environment)
 
 
 def _python(pid: int, env: Mapping[str, str]) -> str:

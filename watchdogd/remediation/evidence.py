@@ -36,53 +36,53 @@ _DUMPED_BEFORE = 3600.0
 """Seconds before an incident in which what a job that is gone has dumped belongs to it."""
 
 
-def gather(errand: ActionTask) -> ActionOutcome:
+def gather(task: ActionTask) -> ActionOutcome:
     """Write what there is. What cannot be seen stands in its file, with why. OSError where home refuses."""
-    put(errand, "incident.json", json.dumps(incident_as_json(errand), indent=1) + "\n")
-    if errand.run:
-        put(errand, "queue.txt", "\n".join(_queue(errand)) + "\n")
-    if errand.log:
-        put(errand, "log.txt", "\n".join(_logs(errand)) + "\n")
-    job = next((job for job in errand.queue if job.working), None)
-    if errand.run and errand.gpus and job:
-        seen = query_gpus(errand.run, job, deadline=_GPU_DEADLINE, now=time.time())
+    put(task, "incident.json", json.dumps(incident_as_json(task), indent=1) + "\n")
+    if task.run:
+        put(task, "queue.txt", "\n".join(_queue(task)) + "\n")
+    if task.log:
+        put(task, "log.txt", "\n".join(_logs(task)) + "\n")
+    job = next((job for job in task.queue if job.working), None)
+    if task.run and task.gpus and job:
+        seen = query_gpus(task.run, job, deadline=_GPU_DEADLINE, now=time.time())
         lines = [f"{node.name} {_gpu(gpu)}" for node in seen.nodes for gpu in node.readout.gpus]
         silent = [f"{node.name}: {node.trouble}" for node in seen.nodes if node.trouble]
         put(
-            errand,
+            task,
             "gpus.txt",
             "\n".join([*filter(None, [seen.closed, seen.trouble]), *silent, *lines]) + "\n",
         )
-    place = str(folder(errand.home, errand.incident.id))
-    said = _flight_recorder(errand) if errand.run and errand.incident.status is Status.CRITICAL else None
+    place = str(folder(task.home, task.incident.id))
+    said = _flight_recorder(task) if task.run and task.incident.status is Status.CRITICAL else None
     return ActionOutcome(f"{said.mismatch}; {place}", said.text) if said else ActionOutcome(place)
 
 
-def _flight_recorder(errand: ActionTask) -> Analysis | None:
+def _flight_recorder(task: ActionTask) -> Analysis | None:
     """Keep and analyse what was dumped since the job began; None where there is nothing."""
-    job = next((job for job in errand.queue if job.working), None)
-    seen = look_at(errand.run, errand.queue) if errand.run else RunEvidence()
+    job = next((job for job in task.queue if job.working), None)
+    seen = look_at(task.run, task.queue) if task.run else RunEvidence()
     processes = [each for node in seen.nodes for each in node.processes]
-    since = (job.started_at if job else None) or errand.incident.began - _DUMPED_BEFORE
-    dumps = flight_recorder.find(flight_recorder.prefixes(processes, errand.recorder), since)
+    since = (job.started_at if job else None) or task.incident.began - _DUMPED_BEFORE
+    dumps = flight_recorder.find(flight_recorder.prefixes(processes, task.recorder), since)
     if not dumps:
         return None
     found = flight_recorder.analyse(dumps, next((each.python for each in processes if each.python), ""))
-    put(errand, "flight-recorder.txt", flight_recorder.words(dumps, found))
+    put(task, "flight-recorder.txt", flight_recorder.words(dumps, found))
     for dump, data in flight_recorder.contents(dumps):
-        path = folder(errand.home, errand.incident.id) / f"flight-recorder.{dump.rank}"
-        errand.home.write(path, data.decode("utf-8", "surrogateescape"))
+        path = folder(task.home, task.incident.id) / f"flight-recorder.{dump.rank}"
+        task.home.write(path, data.decode("utf-8", "surrogateescape"))
     return Analysis(f"PyTorch's Flight Recorder: {found.mismatch}", found.text)
 
 
-def put(errand: ActionTask, name: str, text: str) -> Path:
+def put(task: ActionTask, name: str, text: str) -> Path:
     """Write one file of an incident's evidence; of what is too long the beginning. OSError."""
-    place = folder(errand.home, errand.incident.id)
-    _make(place, errand.home)
+    place = folder(task.home, task.incident.id)
+    _make(place, task.home)
     data = text.encode("utf-8", "replace")
     if len(data) > FILE_LIMIT:
         text = data[:FILE_LIMIT].decode("utf-8", "ignore") + f"\n(cut off at {format_size(FILE_LIMIT)})\n"
-    errand.home.write(place / name, text)
+    task.home.write(place / name, text)
     return place / name
 
 
@@ -123,11 +123,11 @@ def _make(place: Path, home: Home) -> None:
         raise WatchdogError(f"{place} is no folder: remove it")
 
 
-def _queue(errand: ActionTask) -> Iterator[str]:
+def _queue(task: ActionTask) -> Iterator[str]:
     """Return the run's jobs as the round saw them."""
-    yield f"# {errand.run.name if errand.run else ''} at {iso(time.time())}"
-    yield from (_job(job) for job in errand.queue)
-    if not errand.queue:
+    yield f"# {task.run.name if task.run else ''} at {iso(time.time())}"
+    yield from (_job(job) for job in task.queue)
+    if not task.queue:
         yield "no job of it is in the queue"
 
 
@@ -138,9 +138,9 @@ def _job(job: Job) -> str:
     return " ".join(word for word in words if word)
 
 
-def _logs(errand: ActionTask) -> Iterator[str]:
+def _logs(task: ActionTask) -> Iterator[str]:
     """Return the end of each of the newest log files."""
-    for file in log_files.find(errand.log, errand.written)[:LOGS]:
+    for file in log_files.find(task.log, task.written)[:LOGS]:
         yield f"# {file.path}, {format_size(file.size)}, written to {iso(file.mtime)}"
         try:
             with open(file.path, "rb") as log:

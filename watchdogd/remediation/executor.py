@@ -30,24 +30,24 @@ from watchdogd.system import command, startup, umask
 ROOM = 4
 """Deeds at once."""
 LATE = 180.0
-"""Seconds after which a deed is given up; each doer's own deadline is far below."""
+"""Seconds after which an action is given up; each doer's own deadline is far below."""
 
 log = logging.getLogger(__name__)
 
 
 class ActionReport(NamedTuple):
-    """Report of what came of a deed."""
+    """Report of what came of an action."""
 
-    deed: ActionRecord
+    record: ActionRecord
     outcome: ActionOutcome
 
 
 class Executor:
-    """Carries errands out by `do`, and collects what came of them."""
+    """Carries tasks out by `do`, and collects what came of them."""
 
     def __init__(self, do: Callable[[ActionTask], ActionOutcome]) -> None:
         self._do = do
-        self._errands: queue.SimpleQueue[ActionTask] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[ActionTask] = queue.SimpleQueue()
         self._reports: queue.SimpleQueue[ActionReport] = queue.SimpleQueue()
         self._free = threading.Semaphore(0)
         self._came: list[ActionReport] = []
@@ -63,21 +63,21 @@ class Executor:
         """Return whether an outcome is to come, or there to be taken in."""
         return bool(self._since)
 
-    def begin(self, errand: ActionTask) -> None:
+    def begin(self, task: ActionTask) -> None:
         """Start one; where no thread can be, that is its outcome."""
-        self._since[errand.deed.key] = errand.deed, time.monotonic()
+        self._since[task.record.key] = task.record, time.monotonic()
         if not self._free.acquire(blocking=False):
             try:
                 threading.Thread(target=self._work, name="action", daemon=True).start()
             except RuntimeError:
                 outcome = ActionOutcome(f"it could not be started: {startup.NO_THREAD}", ok=False)
-                self._reports.put(ActionReport(errand.deed, outcome))
+                self._reports.put(ActionReport(task.record, outcome))
                 return
-        self._errands.put(errand)
+        self._tasks.put(task)
 
-    def has(self, deed: ActionRecord) -> bool:
+    def has(self, record: ActionRecord) -> bool:
         """Return whether it is under way here."""
-        return deed.key in self._since
+        return record.key in self._since
 
     def wait(self, patience: float) -> bool:
         """Return whether there is something to be taken in within `patience` seconds."""
@@ -94,41 +94,41 @@ class Executor:
                 self._came.append(self._reports.get_nowait())
         came, self._came = self._came, []
         # What is under way no more was given up before it came.
-        found = [report for report in came if self._since.pop(report.deed.key, None)]
+        found = [report for report in came if self._since.pop(report.record.key, None)]
         return found + self._late()
 
     def _late(self) -> list[ActionReport]:
         now = time.monotonic()
-        late = [deed for deed, since in self._since.values() if now - since > LATE]
-        for deed in late:
-            del self._since[deed.key]
+        late = [record for record, since in self._since.values() if now - since > LATE]
+        for record in late:
+            del self._since[record.key]
         return [
-            ActionReport(deed, ActionOutcome(f"it did not end within {LATE:.0f} s", ok=False))
-            for deed in late
+            ActionReport(record, ActionOutcome(f"it did not end within {LATE:.0f} s", ok=False))
+            for record in late
         ]
 
     def _work(self) -> None:
         while True:
-            self._carry_out(self._errands.get())
+            self._carry_out(self._tasks.get())
             self._free.release()
 
-    def _carry_out(self, errand: ActionTask) -> None:
+    def _carry_out(self, task: ActionTask) -> None:
         try:
-            outcome = self._do(errand)
-        except Exception as error:  # a fault of ours must not pass for a deed that never ends
-            log.exception("%s broke off", errand.deed)
+            outcome = self._do(task)
+        except Exception as error:  # a fault of ours must not pass for an action that never ends
+            log.exception("%s broke off", task.record)
             outcome = ActionOutcome(f"it broke off: {type(error).__name__}: {error}", ok=False)
-        self._reports.put(ActionReport(errand.deed, outcome))
+        self._reports.put(ActionReport(task.record, outcome))
 
 
 EXEC_DEADLINE = 60.0
 STACKS = Sampling(samples=3, every=2.0, deadline=40.0)
 
 
-def do(errand: ActionTask) -> ActionOutcome:
+def do(task: ActionTask) -> ActionOutcome:
     """Carry it out. Never raises for what home, Slurm, a node or a program does."""
     try:
-        return _DOERS[errand.deed.action.kind](errand)
+        return _DOERS[task.record.action.kind](task)
     except WatchdogError as error:
         return ActionOutcome(str(error), ok=False)
     except OSError as error:
@@ -136,28 +136,28 @@ def do(errand: ActionTask) -> ActionOutcome:
         return ActionOutcome(f"{where}{error.strerror or error}", ok=False)
 
 
-def _stacks(errand: ActionTask) -> ActionOutcome:
-    run = job_actions.run_of(errand)
-    live = live_job.locate(run, errand.users, errand.gpus)
-    taken = stack_collection.take(str(errand.home.path), live, STACKS)
-    text = "\n".join(stack_summary.lines(taken.picture))
-    if not (taken.picture.ranks or taken.picture.helpers):
+def _stacks(task: ActionTask) -> ActionOutcome:
+    run = job_actions.run_of(task)
+    live = live_job.locate(run, task.users, task.gpus)
+    taken = stack_collection.take(str(task.home.path), live, STACKS)
+    text = "\n".join(stack_summary.lines(taken.folded))
+    if not (taken.folded.ranks or taken.folded.helpers):
         return ActionOutcome("; ".join([*taken.notes, *text.splitlines()[:1]]), text, ok=False)
     notes = f" ({'; '.join(taken.notes)})" if taken.notes else ""
-    summary = stack_summary.summary(taken.picture) + notes
+    summary = stack_summary.summary(taken.folded) + notes
     try:
-        return ActionOutcome(f"{summary}; {evidence.put(errand, 'stacks.txt', text)}", text)
+        return ActionOutcome(f"{summary}; {evidence.put(task, 'stacks.txt', text)}", text)
     except OSError as error:  # a full disk: what was seen is told all the same
         return ActionOutcome(f"{summary}; not kept: {error.strerror or error}", text)
 
 
 def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
-    def press(errand: ActionTask) -> ActionOutcome:
-        run = job_actions.run_of(errand)
+    def press(task: ActionTask) -> ActionOutcome:
+        run = job_actions.run_of(task)
         if kind == "kill":
-            job_actions.spare(errand, run)
-        switch = switch_places.find(str(errand.home.path), run.name, kind)
-        touch = switches.my_signature(f"watchdogd, {errand.deed.trigger}: {errand.incident.summary}")
+            job_actions.spare(task, run)
+        switch = switch_places.find(str(task.home.path), run.name, kind)
+        touch = switches.my_signature(f"watchdogd, {task.record.trigger}: {task.incident.summary}")
         pressed = switches.press(switch, touch)
         done = [f"{' and '.join(pressed.made)} is set"] if pressed.made else []
         done += [f"it was set already {pressed.before}"] if pressed.before and not done else []
@@ -167,17 +167,17 @@ def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
     return press
 
 
-def _exec(errand: ActionTask) -> ActionOutcome:
+def _exec(task: ActionTask) -> ActionOutcome:
     """Run the configured words, without a shell; the incident as JSON on their standard input."""
     answer = command.ask(
-        errand.deed.action.words,
+        task.record.action.words,
         deadline=EXEC_DEADLINE,
-        stdin=json.dumps(incident_as_json(errand)) + "\n",
-        env=command.environment({"WATCHDOGD_HOME": str(errand.home.path)}),
-        cwd=str(errand.home.path),
+        stdin=json.dumps(incident_as_json(task)) + "\n",
+        env=command.environment({"WATCHDOGD_HOME": str(task.home.path)}),
+        cwd=str(task.home.path),
         umask=umask.sane(),
         output_limit=64 * 1024,
-        ending=errand.ending,
+        ending=task.ending,
     )
     if not answer.ok:
         return ActionOutcome(_failure(answer), ok=False)

@@ -63,9 +63,9 @@ class Analysis:
 
 def prefixes(processes: Iterable[RankProcess], configured: str = "") -> tuple[str, ...]:
     """Return what the paths of dumps begin with: as configured, as processes were told, as is usual."""
-    told = [place for each in processes for place in _places(each.env)]
-    usual = _places(os.environ) if not told else []
-    return tuple(dict.fromkeys([*([configured] if configured else []), *told, *usual]))
+    configured_by_run = [place for each in processes for place in _places(each.env)]
+    usual = _places(os.environ) if not configured_by_run else []
+    return tuple(dict.fromkeys([*([configured] if configured else []), *configured_by_run, *usual]))
 
 
 def _places(env: Mapping[str, str]) -> list[str]:

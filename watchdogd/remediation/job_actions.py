@@ -40,40 +40,40 @@ _DEADLINE = 30.0
 _SCRIPT_LIMIT = 4_000_000
 
 
-def run_of(errand: ActionTask) -> Run:
-    """Return the run of an errand that needs one. WatchdogError where it has none."""
-    if errand.run is None:
+def run_of(task: ActionTask) -> Run:
+    """Return the run of a task that needs one. WatchdogError where it has none."""
+    if task.run is None:
         raise WatchdogError("it belongs to no run")
-    return errand.run
+    return task.run
 
 
-def cancel(errand: ActionTask) -> ActionOutcome:
+def cancel(task: ActionTask) -> ActionOutcome:
     """End the run's job, since a hung loop polls no switch."""
-    run = run_of(errand)
+    run = run_of(task)
     if run.backend == "process":
-        return _terminate(errand, run)
-    return _tell_batch_system("cancel", errand, run)
+        return _terminate(task, run)
+    return _tell_batch_system("cancel", task, run)
 
 
-def requeue(errand: ActionTask) -> ActionOutcome:
+def requeue(task: ActionTask) -> ActionOutcome:
     """End the run's job and have it start again, under the same id."""
-    run = run_of(errand)
+    run = run_of(task)
     if run.backend == "process":
         raise WatchdogError("a plain process has no queue to go back to: write cancel, or exec a command")
-    return _tell_batch_system("requeue", errand, run)
+    return _tell_batch_system("requeue", task, run)
 
 
-def resubmit(errand: ActionTask) -> ActionOutcome:
+def resubmit(task: ActionTask) -> ActionOutcome:
     """Submit the run's script again, where nothing of it is in the queue and nobody stopped it."""
-    run, script = run_of(errand), Path(errand.home.path, os.path.expanduser(errand.deed.action.words[0]))
+    run, script = run_of(task), Path(task.home.path, os.path.expanduser(task.record.action.words[0]))
     if run.backend != "slurm":
         raise WatchdogError("scripts are submitted to Slurm alone: exec your own command instead")
-    if stopped := _stopped(errand, run):
+    if stopped := _stopped(task, run):
         raise WatchdogError(stopped)
-    found = live_job.queued(run, errand.users)
+    found = live_job.queued(run, task.users)
     if found:
         return ActionOutcome(f"not needed: {_named(found[0])} is in the queue")
-    reason = distrust(script, team_of(errand.home.path))
+    reason = distrust(script, team_of(task.home.path))
     if reason:
         raise WatchdogError(f"{script} is not submitted: {reason}")
     myself = account.own_name()
@@ -94,20 +94,20 @@ def _options(script: Path, run: Run) -> list[str]:
     return [f"--job-name={run.job_name}"] + ([] if "chdir" in named else [f"--chdir={script.parent}"])
 
 
-def _stopped(errand: ActionTask, run: Run) -> str:
+def _stopped(task: ActionTask, run: Run) -> str:
     """Return why the run shall not start again, or empty."""
-    touch = switches.read(switch_places.find(str(errand.home.path), run.name, "kill"))
+    touch = switches.read(switch_places.find(str(task.home.path), run.name, "kill"))
     if touch:
         return f"its kill switch is set {touch}"
-    mark = finished(errand.home).get(file_name(run.name))
+    mark = finished(task.home).get(file_name(run.name))
     return f"it is marked finished by {mark}" if mark else ""
 
 
-def _tell_batch_system(what: str, errand: ActionTask, run: Run) -> ActionOutcome:
+def _tell_batch_system(what: str, task: ActionTask, run: Run) -> ActionOutcome:
     words = LINES.get((what, run.backend))
     if words is None:
         raise WatchdogError(f"no batch system is known that could {what} it")
-    job = _meant(live_job.locate(run, errand.users, errand.gpus), words, errand)
+    job = _meant(live_job.locate(run, task.users, task.gpus), words, task)
     line = shlex.join((*words, job.handle))
     if os.geteuid() != 0 and job.user != account.own_name():
         return ActionOutcome(f"{_named(job)} is {job.user}'s, who alone may: {line}", ok=False)
@@ -118,33 +118,33 @@ def _tell_batch_system(what: str, errand: ActionTask, run: Run) -> ActionOutcome
     return ActionOutcome(f"{_named(job)}{f' on {job.nodes}' if job.nodes else ''} is {done}")
 
 
-def _meant(live: LiveJob, words: tuple[str, ...], errand: ActionTask) -> Job:
+def _meant(live: LiveJob, words: tuple[str, ...], task: ActionTask) -> Job:
     """Return the job that the incident speaks of. WatchdogError where that is not sure."""
     if len(live.jobs) > 1:
         lines = ", ".join(shlex.join((*words, job.handle)) for job in live.jobs)
         raise WatchdogError(f"{len(live.jobs)} jobs of it run, and which one is meant is not known: {lines}")
     job = live.job
-    if _is_later(job, errand):
+    if _is_later(job, task):
         raise _spared(job)
     return job
 
 
-def spare(errand: ActionTask, run: Run) -> None:
+def spare(task: ActionTask, run: Run) -> None:
     """Raise WatchdogError where the kill switch would stop no job of the incident, but those after it.
 
     It stays set. A full disk, and a run that is gone, speak of no job. Where the queue does not answer it is
     pressed.
     """
-    if errand.deed.trigger not in _OF_A_JOB:
+    if task.record.trigger not in _OF_A_JOB:
         return
     with contextlib.suppress(SlurmSilentError):
-        live = live_job.locate(run, errand.users, errand.gpus)
-        if all(_is_later(job, errand) for job in live.jobs):
+        live = live_job.locate(run, task.users, task.gpus)
+        if all(_is_later(job, task) for job in live.jobs):
             raise _spared(live.job)
 
 
-def _is_later(job: Job, errand: ActionTask) -> bool:
-    return job.started_at is not None and job.started_at > errand.incident.opened_at
+def _is_later(job: Job, task: ActionTask) -> bool:
+    return job.started_at is not None and job.started_at > task.incident.opened_at
 
 
 def _spared(job: Job) -> WatchdogError:
@@ -153,10 +153,10 @@ def _spared(job: Job) -> WatchdogError:
     )
 
 
-def _terminate(errand: ActionTask, run: Run) -> ActionOutcome:
+def _terminate(task: ActionTask, run: Run) -> ActionOutcome:
     """Send SIGTERM to the run's processes on this machine."""
-    live = live_job.locate(run, errand.users, errand.gpus)
-    meant = [job for job in live.jobs if not _is_later(job, errand)]
+    live = live_job.locate(run, task.users, task.gpus)
+    meant = [job for job in live.jobs if not _is_later(job, task)]
     if not meant:
         raise _spared(live.job)
     pids = [pid for job in meant if (pid := count(job.id)) is not None]

@@ -62,7 +62,7 @@ class ActionRecord:
 
     @property
     def key(self) -> tuple[int, str, str]:
-        """Return what makes it one deed: it is done once."""
+        """Return what makes it one action: it is done once."""
         return self.incident, self.run, self.action.label
 
     @property
@@ -98,7 +98,7 @@ class ActionTask:
     where that is configured. `ending` is set when watchdogd ends and waits no longer.
     """
 
-    deed: ActionRecord
+    record: ActionRecord
     incident: Incident
     home: Home
     run: Run | None = None
@@ -120,12 +120,12 @@ class ActionOutcome:
     ok: bool = True
 
 
-def incident_as_json(errand: ActionTask) -> dict[str, Any]:
+def incident_as_json(task: ActionTask) -> dict[str, Any]:
     """Describe the incident as JSON: with its details, the trigger, and where the evidence is."""
-    incident = errand.incident
+    incident = task.incident
     return {
         "id": incident.id,
-        "run": errand.run.name if errand.run else incident.run,
+        "run": task.run.name if task.run else incident.run,
         "check": incident.check,
         "target": incident.target,
         "subject": incident.subject,
@@ -135,6 +135,6 @@ def incident_as_json(errand: ActionTask) -> dict[str, Any]:
         "resolved_at": None if incident.resolved_at is None else iso(incident.resolved_at),
         "summary": incident.summary,
         "details": incident.details,
-        "trigger": errand.deed.trigger or None,
-        "evidence": str(errand.home.evidence / str(incident.id)),
+        "trigger": task.record.trigger or None,
+        "evidence": str(task.home.evidence / str(incident.id)),
     }

@@ -50,11 +50,11 @@ class ActionLimits:
 def decide(
     cases: Iterable[ActionRequest], past: Sequence[ActionRecord], rules: ActionLimits, now: float, room: int
 ) -> list[ActionRecord]:
-    """Choose the deeds to begin, `room` at most, and those that are skipped, with the reason.
+    """Choose the actions to begin, `room` at most, and those that are skipped, with the reason.
 
-    `past` are all deeds that are remembered.
+    `past` are all actions that are remembered.
     """
-    known = {deed.key: deed for deed in past}
+    known = {record.key: record for record in past}
     ordered: list[ActionRecord] = []
     for case in cases:
         for action in case.actions:
@@ -62,12 +62,12 @@ def decide(
                 continue
             if before or not _turn(case, action, known):
                 break
-            deed = _ordered(case, action, [*past, *ordered], rules, now)
-            if deed is None or (not deed.ended and room <= 0):
+            record = _ordered(case, action, [*past, *ordered], rules, now)
+            if record is None or (not record.ended and room <= 0):
                 break
-            ordered.append(deed)
-            known[deed.key] = deed
-            if not deed.ended:
+            ordered.append(record)
+            known[record.key] = record
+            if not record.ended:
                 room -= 1
                 break
     return ordered
@@ -78,7 +78,9 @@ def forget(
 ) -> tuple[ActionRecord, ...]:
     """Return those that still matter: of the last day, of incidents that are open, or under way."""
     return tuple(
-        deed for deed in past if not deed.ended or deed.incident in open_incidents or abs(now - deed.at) < DAY
+        record
+        for record in past
+        if not record.ended or record.incident in open_incidents or abs(now - record.at) < DAY
     )
 
 
@@ -87,47 +89,49 @@ def _turn(case: ActionRequest, action: Action, known: dict[tuple[int, str, str],
     if action == EVIDENCE:
         return True
     return all(
-        deed.ended for deed in known.values() if deed.incident == case.incident and deed.action == EVIDENCE
+        record.ended
+        for record in known.values()
+        if record.incident == case.incident and record.action == EVIDENCE
     )
 
 
 def _ordered(
     case: ActionRequest, action: Action, past: Sequence[ActionRecord], rules: ActionLimits, now: float
 ) -> ActionRecord | None:
-    """Return the deed, begun or skipped; None where it has to wait."""
-    deed = ActionRecord(case.incident, case.run, case.trigger, action, now)
+    """Return the action, begun or skipped; None where it has to wait."""
+    record = ActionRecord(case.incident, case.run, case.trigger, action, now)
     if action == EVIDENCE:
-        other = _gathered(deed, past)
-        return _skipped(deed, f"see evidence/{other}") if other else deed
+        other = _gathered(record, past)
+        return _skipped(record, f"see evidence/{other}") if other else record
     same = [each for each in past if (each.run, each.action) == (case.run, action)]
     if action.kind not in _FREE and any(_counts(each) and abs(now - each.at) < REST for each in same):
         return None
     if sum(_counts(each) and abs(now - each.at) < DAY for each in same) >= rules.max_per_day:
         limit = f"max_per_day = {rules.max_per_day}"
-        return _skipped(deed, f"{limit}: it was done so often within {format_duration(DAY)}")
+        return _skipped(record, f"{limit}: it was done so often within {format_duration(DAY)}")
     if rules.dry_run:
-        return replace(deed, state=DONE, outcome="dry run, nothing was done", ended_at=now)
+        return replace(record, state=DONE, outcome="dry run, nothing was done", ended_at=now)
     if not (action.harmless or rules.certain):
-        return _skipped(deed, "the history cannot be read, so nobody knows what was done before")
-    return deed
+        return _skipped(record, "the history cannot be read, so nobody knows what was done before")
+    return record
 
 
-def _counts(deed: ActionRecord) -> bool:
+def _counts(record: ActionRecord) -> bool:
     """Return whether it was done, or may have been."""
-    return deed.state in (BEGUN, DONE, FAILED, LOST)
+    return record.state in (BEGUN, DONE, FAILED, LOST)
 
 
-def _gathered(deed: ActionRecord, past: Sequence[ActionRecord]) -> int | None:
+def _gathered(record: ActionRecord, past: Sequence[ActionRecord]) -> int | None:
     """Return another incident of the run whose evidence was gathered just now."""
     for each in past:
-        same = each.action == EVIDENCE and each.run == deed.run and each.state in (BEGUN, DONE)
-        if same and deed.run and fresh(each.at, deed.at, GATHERED):
+        same = each.action == EVIDENCE and each.run == record.run and each.state in (BEGUN, DONE)
+        if same and record.run and fresh(each.at, record.at, GATHERED):
             return each.incident
     return None
 
 
-def _skipped(deed: ActionRecord, why: str) -> ActionRecord:
-    return replace(deed, state=SKIPPED, outcome=why, ended_at=deed.at)
+def _skipped(record: ActionRecord, why: str) -> ActionRecord:
+    return replace(record, state=SKIPPED, outcome=why, ended_at=record.at)
 
 
 def uses(disk: str, places: Iterable[str]) -> bool:

@@ -50,7 +50,7 @@ class StallInquiry:
 
     event: IncidentEvent
     result: Result
-    errand: ActionTask
+    task: ActionTask
     stacks: bool
 
 
@@ -73,36 +73,38 @@ class RunEvidence:
         ]
 
 
-def told(stalls: Sequence[StallInquiry], events: Iterable[IncidentEvent]) -> tuple[IncidentEvent, ...]:
+def with_evidence(
+    stalls: Sequence[StallInquiry], events: Iterable[IncidentEvent]
+) -> tuple[IncidentEvent, ...]:
     """Return the events, those of `stalls` with whom the evidence names, after PATIENCE seconds at most.
 
     Beyond MOST runs nobody is asked: what their checks said is all that is known of them.
     """
     until = time.monotonic() + PATIENCE
-    seen = {stall.errand.deed.run: RunEvidence() for stall in stalls}
-    asked = dict(islice({stall.errand.deed.run: stall.errand for stall in stalls}.items(), MOST))
+    seen = {stall.task.record.run: RunEvidence() for stall in stalls}
+    asked = dict(islice({stall.task.record.run: stall.task for stall in stalls}.items(), MOST))
     threads = [
         thread
-        for run, errand in asked.items()
+        for run, task in asked.items()
         for ask in (_ask_nodes, _ask_guards)
-        if (thread := _begun(ask, errand, seen[run]))
+        if (thread := _begun(ask, task, seen[run]))
     ]
     for thread in threads:
         thread.join(max(until - time.monotonic(), 0.0))
-    named = {id(stall.event): _named(stall, seen[stall.errand.deed.run]) for stall in stalls}
+    named = {id(stall.event): _named(stall, seen[stall.task.record.run]) for stall in stalls}
     return tuple(named.get(id(event), event) for event in events)
 
 
 def _begun(
-    ask: Callable[[ActionTask, RunEvidence], None], errand: ActionTask, seen: RunEvidence
+    ask: Callable[[ActionTask, RunEvidence], None], task: ActionTask, seen: RunEvidence
 ) -> threading.Thread | None:
     """Begin on a thread that is left behind where it hangs; None where there is none to be had."""
 
     def run() -> None:
         try:
-            ask(errand, seen)
+            ask(task, seen)
         except Exception:  # the message goes without it
-            log.exception("evidence of %s", errand.deed.run)
+            log.exception("evidence of %s", task.record.run)
 
     thread = threading.Thread(target=run, name="inquiry", daemon=True)
     try:
@@ -114,7 +116,7 @@ def _begun(
 
 def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
     """Put the suspect into the first line of the event, and what is known of it below."""
-    event, result, run = stall.event, stall.result, stall.errand.deed.run
+    event, result, run = stall.event, stall.result, stall.task.record.run
     try:
         found = suspects.merge([*result.suspects, *seen.suspects()])
         lines = [*found.lines(), *suspects.notes(seen.nodes)]
@@ -141,9 +143,9 @@ def _first(found: Suspicion, stall: StallInquiry) -> str:
 # ------------------------------------------------------------------ asking
 
 
-def _ask_nodes(errand: ActionTask, seen: RunEvidence) -> None:
-    if errand.run:
-        found = look_at(errand.run, errand.queue)
+def _ask_nodes(task: ActionTask, seen: RunEvidence) -> None:
+    if task.run:
+        found = look_at(task.run, task.queue)
         seen.nodes, seen.silent, seen.closed = found.nodes, found.silent, found.closed
 
 
@@ -158,8 +160,8 @@ def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
     if run.backend == "process":
         pids = [job.id for job in working if job.id]
         answer = command.ask(node_ranks.argv(["--below", *pids], _NODES - _STARTING), deadline=_NODES)
-        told = node_ranks.read(answer.output)
-        return RunEvidence((told,) if told else ())
+        ranks = node_ranks.read(answer.output)
+        return RunEvidence((ranks,) if ranks else ())
     job = max(working, key=lambda job: job.started_at or 0.0)
     if run.backend == "slurm":
         whose = ["--job", job.raw_id, "--since", f"{job.started_at or 0.0:.0f}"]
@@ -167,16 +169,16 @@ def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
         hosts = slurmtext.expand_hostlist(job.nodes)
         heard = node_steps.run_on_nodes(job.raw_id, hosts, argv, deadline=_NODES)
         if not heard.denied:
-            answers = [told for text in heard.texts.values() if (told := node_ranks.read(text))]
+            answers = [ranks for text in heard.texts.values() if (ranks := node_ranks.read(text))]
             return RunEvidence(tuple(answers), {} if heard.trouble else heard.silent)
     left = query_gpus(run, job, deadline=_NODES, now=time.time())
     nodes = tuple(NodeRanks(node.name, (), (), gpus=node.readout.gpus) for node in left.nodes)
     return RunEvidence(nodes, closed=left.closed)
 
 
-def _ask_guards(errand: ActionTask, seen: RunEvidence) -> None:
+def _ask_guards(task: ActionTask, seen: RunEvidence) -> None:
     """Ask the Guards, where one beats: the others write when they are asked."""
-    home, run = str(errand.home.path), errand.deed.run
+    home, run = str(task.home.path), task.record.run
     inbox = switch_places.find(home, run, "kill").inbox
     if glob.glob(os.path.join(glob.escape(inbox), f"{file_name(run)}.beat.*")):
         answers = stack_collection.ask(home, run, _GUARDS, lambda heard: heard == suspects.world(seen.nodes))

@@ -224,10 +224,10 @@ def _of_stacks(ranked: Sequence[Process]) -> Iterator[Suspect]:
     Those wait in a collective, or at one place, as they do in backward, where no Python frame says that it
     communicates.
     """
-    picture = stack_folding.fold(ranked)
-    waiting = [group for group in picture.others if group.waits_in] or [*picture.others[:1]]
-    odd = [(each, group) for group in picture.odd for each in group.members]
-    if not waiting or 2 * len(odd) > picture.ranks or len(picture.others) > len(waiting):
+    folded = stack_folding.fold(ranked)
+    waiting = [group for group in folded.others if group.waits_in] or [*folded.others[:1]]
+    odd = [(each, group) for group in folded.odd for each in group.members]
+    if not waiting or 2 * len(odd) > folded.ranks or len(folded.others) > len(waiting):
         return
     for each, group in odd:
         what = f"stands in {_place(group)}, the others in {_place(waiting[0])}"

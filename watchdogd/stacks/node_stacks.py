@@ -128,14 +128,14 @@ def state(pid: int, *, stack: bool = True) -> str:
         return ""
     wait = of_proc(pid, "wchan").strip()
     kernel = re.findall(r"^\[<.*?>\] (\S+?)\+", of_proc(pid, "stack"), re.MULTILINE) if stack else []
-    told = [found[1], f"waits in {wait}" if wait not in ("", "0") else ""]
-    return ", ".join(filter(None, told)) + (f" (kernel: {' < '.join(kernel[:6])})" if kernel else "")
+    parts = [found[1], f"waits in {wait}" if wait not in ("", "0") else ""]
+    return ", ".join(filter(None, parts)) + (f" (kernel: {' < '.join(kernel[:6])})" if kernel else "")
 
 
 def packages(parcel: Parcel) -> Iterator[str]:
     """Yield the lines for one process."""
     found = parcel.found
-    told = {
+    versions = {
         "pid": found.pid,
         "parent": found.parent,
         "command": found.command,
@@ -144,7 +144,7 @@ def packages(parcel: Parcel) -> Iterator[str]:
         "trouble": parcel.trouble,
         "state": parcel.state,
     }
-    return parts(found.pid, told)
+    return parts(found.pid, versions)
 
 
 def parcels(text: str) -> list[Parcel]:
@@ -197,8 +197,8 @@ def _look(found: TrainingProcess, args: argparse.Namespace, until: float) -> Par
         time.sleep(max(wait, 0.0))
         dump, trouble = _dump(found.pid, args, until)
         samples += [dump] if dump else []
-    told = state(found.pid) if trouble and not samples else ""
-    return Parcel(found, tuple(samples), "" if samples else trouble, told)
+    process_state = state(found.pid) if trouble and not samples else ""
+    return Parcel(found, tuple(samples), "" if samples else trouble, process_state)
 
 
 def _dump(pid: int, args: argparse.Namespace, until: float) -> tuple[StackDump | None, str]:
@@ -288,22 +288,22 @@ def _unpacked(data: str) -> bytes:
     return text
 
 
-def _parcel(told: dict[str, Any]) -> Parcel:
-    pid, parent = needed(whole(told["pid"])), needed(whole(told["parent"]))
-    found = TrainingProcess(pid, parent, str(told["command"]), dict(told["ranks"]))
+def _parcel(fields: dict[str, Any]) -> Parcel:
+    pid, parent = needed(whole(fields["pid"])), needed(whole(fields["parent"]))
+    found = TrainingProcess(pid, parent, str(fields["command"]), dict(fields["ranks"]))
     samples = tuple(
         StackDump(found.pid, found.command, threads=tuple(_thread(thread) for thread in threads))
-        for threads in told["samples"]
+        for threads in fields["samples"]
     )
-    return Parcel(found, samples, str(told["trouble"]), str(told["state"]))
+    return Parcel(found, samples, str(fields["trouble"]), str(fields["state"]))
 
 
-def _thread(told: dict[str, Any]) -> Thread:
+def _thread(fields: dict[str, Any]) -> Thread:
     frames = tuple(
         Frame(str(function), str(file), whole(line), *map(str, path))
-        for function, file, line, *path in told["frames"]
+        for function, file, line, *path in fields["frames"]
     )
-    return Thread(told["id"], told["os"], told["name"], told["active"], frames=frames)
+    return Thread(fields["id"], fields["os"], fields["name"], fields["active"], frames=frames)
 
 
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:

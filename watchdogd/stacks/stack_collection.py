@@ -141,8 +141,10 @@ def _read(path: Path, since: float) -> faulthandler.Handed | _Taken | None:
 def _taken(text: str) -> _Taken | None:
     """Read what a probe took; None where it is none, or not whole."""
     try:
-        told = parse_json(text)
-        return _Taken(str(told["run"]), str(told["node"]), tuple(node_stacks.parcels(str(told["text"]))))
+        fields = parse_json(text)
+        return _Taken(
+            str(fields["run"]), str(fields["node"]), tuple(node_stacks.parcels(str(fields["text"])))
+        )
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -168,7 +170,7 @@ class Sampling:
 class Taken:
     """Outcome of looking; `notes` are lines on how it was done where that was not the usual way."""
 
-    picture: StackSummary
+    folded: StackSummary
     notes: tuple[str, ...] = ()
 
 
@@ -184,15 +186,15 @@ def take(home: str, live: LiveJob, wish: Sampling) -> Taken:
     until = time.monotonic() + wish.deadline
     tool = py_spy()
     processes, notes = _by_py_spy(live, wish, tool) if tool else ([], [MISSING])
-    picture = stack_folding.fold(processes, (wish.samples - 1) * wish.every)
-    if picture.ranks:
-        return Taken(picture, tuple(notes))
+    folded = stack_folding.fold(processes, (wish.samples - 1) * wish.every)
+    if folded.ranks:
+        return Taken(folded, tuple(notes))
     patience = max(until - time.monotonic(), _GUARDS)
     answers = ask(home, live.run.name, patience)
     processes = _both(processes_of(answers.nodes), answers.processes)
     if processes:
-        picture = stack_folding.fold(processes)
-    return Taken(picture, (*notes, answers.note))
+        folded = stack_folding.fold(processes)
+    return Taken(folded, (*notes, answers.note))
 
 
 def _both(taken: Sequence[Process], written: Sequence[Process]) -> list[Process]:

@@ -15,31 +15,31 @@ _HELPERS = 5
 _NODES = 4
 
 
-def summary(picture: StackSummary) -> str:
+def summary(folded: StackSummary) -> str:
     """Sum it up in one line.
 
     `2 of 128 ranks stand elsewhere: node5 ranks 40,41 in next_batch (loader.py:88); 126 wait in all_reduce`.
     """
-    line = _ranks(picture)
-    missing = len(picture.unread)
+    line = _ranks(folded)
+    missing = len(folded.unread)
     unread = f"{missing} {_plural(missing, 'process', 'processes')} could not be read" if missing else ""
     return "; ".join(filter(None, [line, unread]))
 
 
-def lines(picture: StackSummary) -> Iterator[str]:
+def lines(folded: StackSummary) -> Iterator[str]:
     """Yield all of it: the first line, each group with its stack, helpers in short, and what is unread."""
-    yield summary(picture)
-    for group in picture.groups:
+    yield summary(folded)
+    for group in folded.groups:
         yield ""
-        yield f"{_count(group)} {_verb(group)}{_motion(group, picture.seconds)}: {who(group.members)}"
+        yield f"{_count(group)} {_verb(group)}{_motion(group, folded.seconds)}: {who(group.members)}"
         yield from (f"    {frame}" for frame in _display(group))
-    if picture.helpers:
+    if folded.helpers:
         yield ""
-        yield from _helpers(picture.helpers)
-    if picture.unread:
+        yield from _helpers(folded.helpers)
+    if folded.unread:
         yield ""
         yield "not read:"
-        yield from (f"    {_unread(process)}" for process in picture.unread)
+        yield from (f"    {_unread(process)}" for process in folded.unread)
 
 
 def who(members: Sequence[Process]) -> str:
@@ -59,22 +59,22 @@ def who(members: Sequence[Process]) -> str:
     )
 
 
-def _ranks(picture: StackSummary) -> str:
-    total = picture.ranks
+def _ranks(folded: StackSummary) -> str:
+    total = folded.ranks
     if not total:
         return "no stack of a rank"
-    moving = sum(len(group.moving) for group in picture.groups)
-    within = format_duration(picture.seconds)
+    moving = sum(len(group.moving) for group in folded.groups)
+    within = format_duration(folded.seconds)
     if moving == total:
         return f"all {total} ranks move: none stood on one stack for {within}"
-    if not picture.odd:
-        (group,) = picture.others
+    if not folded.odd:
+        (group,) = folded.others
         return f"{f'all {total} ranks' if total > 1 else 'the rank'} {_verb(group)} in {_where(group)}"
-    if not picture.others:
-        return f"{total} ranks stand in {len(picture.odd)} places: {_named(picture.odd)}"
-    count = sum(len(group.members) for group in picture.odd)
+    if not folded.others:
+        return f"{total} ranks stand in {len(folded.odd)} places: {_named(folded.odd)}"
+    count = sum(len(group.members) for group in folded.odd)
     stand = _plural(count, "stands", "stand")
-    return f"{count} of {total} ranks {stand} elsewhere: {_named(picture.odd)}; {_rest(picture)}"
+    return f"{count} of {total} ranks {stand} elsewhere: {_named(folded.odd)}; {_rest(folded)}"
 
 
 def _named(groups: Sequence[Group]) -> str:
@@ -86,10 +86,10 @@ def _named(groups: Sequence[Group]) -> str:
     return f"{named}; {left} more" if left else named
 
 
-def _rest(picture: StackSummary) -> str:
+def _rest(folded: StackSummary) -> str:
     return ", ".join(
         f"{len(group.members)} {_verb(group)} in {_where(group)}"
-        for group in sorted(picture.others, key=lambda group: -len(group.members))[:_NAMED]
+        for group in sorted(folded.others, key=lambda group: -len(group.members))[:_NAMED]
     )
 
 

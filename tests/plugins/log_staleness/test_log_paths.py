@@ -58,7 +58,7 @@ def test_what_may_not_be_read_names_who_can_change_it(tmp_path: Path) -> None:
     )
     denied = PermissionError(errno.EACCES, "Permission denied", str(tmp_path))
     assert str(log_paths.refused(denied, "")).endswith(f"chmod g+rx {tmp_path})")
-    assert log_paths.refused(OSError(errno.EIO, "Input/output error"), "/x").mend == ""
+    assert log_paths.refused(OSError(errno.EIO, "Input/output error"), "/x").fix == ""
 
 
 def test_doctor_tells_it_too(tmp_path: Path) -> None:

@@ -46,23 +46,23 @@ def run(args: argparse.Namespace) -> int:
     for each in taken.notes:
         note(each)
     if args.json:
-        print_json({"run": args.name, "job": live.job.id, **as_json(taken.picture)})
+        print_json({"run": args.name, "job": live.job.id, **as_json(taken.folded)})
     else:
-        for line in stack_summary.lines(taken.picture):
+        for line in stack_summary.lines(taken.folded):
             print_line(line)
-    return 0 if taken.picture.ranks or taken.picture.helpers else 1
+    return 0 if taken.folded.ranks or taken.folded.helpers else 1
 
 
-def as_json(picture: StackSummary) -> dict[str, Any]:
+def as_json(folded: StackSummary) -> dict[str, Any]:
     """Return the folded stacks for JSON; `suspect` marks the odd ones out."""
-    groups = [(group, group in picture.odd) for group in picture.groups]
+    groups = [(group, group in folded.odd) for group in folded.groups]
     return {
-        "summary": stack_summary.summary(picture),
+        "summary": stack_summary.summary(folded),
         "groups": [{"suspect": odd, **_group(group)} for group, odd in groups],
-        "helpers": [_group(group) for group in picture.helpers],
+        "helpers": [_group(group) for group in folded.helpers],
         "unread": [
             {"node": each.node, "pid": each.pid, "rank": each.rank, "why": each.trouble, "state": each.state}
-            for each in picture.unread
+            for each in folded.unread
         ],
     }
 

@@ -102,8 +102,8 @@ class _CrontabBuilder:
                 try:
                     return [self._script(dropin)]
                 except OSError as error:
-                    told = f"home's mark for its jobs cannot be kept: {error.strerror}"
-                    return [self._stated(dropin, Status.UNKNOWN, told)]
+                    why = f"home's mark for its jobs cannot be kept: {error.strerror}"
+                    return [self._stated(dropin, Status.UNKNOWN, why)]
             case DropInKind.PYTHON:
                 return self._python(dropin)
         return []

@@ -62,7 +62,7 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResu
     return JobResult(Status.OK, waits)
 
 
-def told(ending: Ending) -> bool:
+def is_complete(ending: Ending) -> bool:
     """Return whether all is known of an end that there is to know: its exit code, and who cancelled it."""
     return bool(ending.cancelled_by) if ending.state == "CANCELLED" else ending.exit_code is not None
 

@@ -199,7 +199,11 @@ def _follow(
         known.job = known.submitted = None  # what was cut short is due at once
         return None
     endings = _endings(wish, known, job_id, seen, now)
-    if endings and now - known.seen < LAG and not all(dropin_job_result.told(each) for each in endings):
+    if (
+        endings
+        and now - known.seen < LAG
+        and not all(dropin_job_result.is_complete(each) for each in endings)
+    ):
         return JobResult(Status.OK, f"job {job_id} is over; how it ended is being found out")
     if endings:
         word = dropin_job_result.over(endings, job_id)
@@ -207,8 +211,8 @@ def _follow(
     elif now - known.seen < PATIENCE:
         return JobResult(Status.OK, f"job {job_id} left the queue; how it ended is not known yet")
     else:
-        told = f"job {job_id} left the queue, and nobody can say how it ended"
-        word, tail = JobResult(Status.UNKNOWN, told), ""
+        why = f"job {job_id} left the queue, and nobody can say how it ended"
+        word, tail = JobResult(Status.UNKNOWN, why), ""
     known.end, known.job = End(word.status, word.text, tail), None
     return None
 

@@ -101,12 +101,12 @@ def _bound(*, alone: bool) -> None:
 
 def main() -> None:
     """Serve the socket whose number is the first argument, until the daemon closes it."""
-    desk = CallQueue(Connection(int(sys.argv[1])))
+    calls = CallQueue(Connection(int(sys.argv[1])))
     with contextlib.suppress(OSError):
-        threading.Thread(target=desk.listen, daemon=True).start()
-        desk.send(None)  # ready: deadlines count from now on
+        threading.Thread(target=calls.listen, daemon=True).start()
+        calls.send(None)  # ready: deadlines count from now on
         while True:
-            desk.send(answer(desk.take()))
+            calls.send(answer(calls.take()))
 
 
 def answer(call: Call) -> Reply:

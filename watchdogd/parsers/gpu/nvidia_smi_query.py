@@ -114,8 +114,8 @@ def _gpu(index: int, bus: str, facts: values.Facts) -> Gpu:
 
 def _any(cells: Iterable[str]) -> bool | None:
     """Return True if one of them is a yes; None where none is a yes or a no."""
-    told = [values.yes(cell) for cell in cells]
-    return True in told if any(each is not None for each in told) else None
+    flags = [values.yes(cell) for cell in cells]
+    return True in flags if any(each is not None for each in flags) else None
 
 
 def _slowdown(gpu: Gpu, facts: values.Facts) -> float | None:
@@ -155,8 +155,8 @@ def _fabric(facts: values.Facts) -> str:
     Where it is complete and not healthy, return its health: `limited capacity, bandwidth degraded`.
     """
     words = [facts.get(f"fabric/{name}", "").lower() for name in ("state", "status")]
-    told = [word for word in words if not values.is_absent(word) and word not in _WELL]
-    return told[0] if told else ", ".join(_unhealthy(facts))
+    states = [word for word in words if not values.is_absent(word) and word not in _WELL]
+    return states[0] if states else ", ".join(_unhealthy(facts))
 
 
 def _unhealthy(facts: values.Facts) -> Iterator[str]:

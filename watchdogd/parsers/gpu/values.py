@@ -42,8 +42,10 @@ def lines(text: str) -> list[str]:
 
 def first_line(text: str) -> str:
     """Return the first line with words, of a traceback the last, to be quoted; `nothing` without one."""
-    told = [line.strip()[:200] for line in lines(text) if line.strip(" =+-|")]
-    return told[-1 if any(line.startswith("Traceback (most") for line in told) else 0] if told else "nothing"
+    found = [line.strip()[:200] for line in lines(text) if line.strip(" =+-|")]
+    return (
+        found[-1 if any(line.startswith("Traceback (most") for line in found) else 0] if found else "nothing"
+    )
 
 
 def broken_json(tool: str, text: str, error: ValueError | RecursionError) -> UnreadableError:

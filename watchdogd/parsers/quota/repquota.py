@@ -132,14 +132,14 @@ def _boxed(line: str, owner: str, path: str, kinds: list[str]) -> Iterator[Stora
         raise UnreadableError(f"a line of xfs_quota cannot be read: '{line.strip()}'")
     for kind, (used, soft, hard, grace) in zip(kinds, boxes, strict=True):
         bare, base = (1024.0, 1024) if kind == BYTES else (1.0, 1000)
-        told = grace.strip("- ")
+        period = grace.strip("- ")
         yield StorageLimit(
             kind,
             Owner(owner, name.lstrip("#")),
             used=parse_amount(used, bare=bare, base=base),
             hard=parse_limit(hard, bare=bare, base=base),
             soft=parse_limit(soft, bare=bare, base=base),
-            grace="" if told in _EMPTY else told,
-            expired=told == "none",
+            grace="" if period in _EMPTY else period,
+            expired=period == "none",
             path=path,
         )

@@ -135,13 +135,13 @@ def _of_row(row: dict[str, Any], name: str) -> list[StorageLimit]:
     return found
 
 
-def _date(told: object) -> float | None:
+def _date(value: object) -> float | None:
     """Seconds since the epoch of such a number, or of ISO 8601 (without an offset: this machine's time)."""
-    seconds = real(told)
+    seconds = real(value)
     if seconds is not None:
         return seconds
     try:
-        return datetime.fromisoformat(str(told).strip()).astimezone().timestamp()
+        return datetime.fromisoformat(str(value).strip()).astimezone().timestamp()
     except (ValueError, OverflowError, OSError):
         return None
 

@@ -104,16 +104,16 @@ def _userspace(said: ToolOutput) -> list[StorageLimit]:
 
 def _properties(said: ToolOutput) -> list[StorageLimit]:
     """Read `quota`, which counts a dataset and all below it, and `refquota`, which counts its own data."""
-    told: dict[str, dict[str, float | None]] = defaultdict(dict)
+    properties: dict[str, dict[str, float | None]] = defaultdict(dict)
     if _PROPERTIES.search(said.text):
         for line in said:
             if match := _PROPERTY.match(line.strip()):
                 read = parse_limit if match[2].endswith("quota") else parse_amount
                 with said.row():
-                    told[match[1]][match[2]] = read(match[3])
+                    properties[match[1]][match[2]] = read(match[3])
     return [
         StorageLimit(BYTES, f"{kind} of {name}", used=cells[used] or 0.0, hard=cells[kind], path=name)
-        for name, cells in told.items()
+        for name, cells in properties.items()
         for kind, used in (("quota", "used"), ("refquota", "referenced"))
         if kind in cells and used in cells
     ]
@@ -148,4 +148,4 @@ def _attributes(said: ToolOutput) -> list[StorageLimit]:
         elif match := _CEPH.match(line.strip()):
             held[name][match[1]] = match[2].encode()
             said.know()
-    return [each for path, told in held.items() for each in ceph_limits(path, told)]
+    return [each for path, attributes in held.items() for each in ceph_limits(path, attributes)]
