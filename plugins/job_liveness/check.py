@@ -218,10 +218,13 @@ def _metrics(situation: RunSituation) -> dict[str, Metric]:
     """Count the run's jobs by what they do.
 
     Those that have nodes are `running`; how many of them do nothing yet, just now, or any more is counted
-    apart where there are some, and how many others bear its name and do not count where none does.
+    apart where there are some, as are those that wait and will not start by themselves (`held`), and how many
+    others bear its name and do not count where none does.
     """
     metrics = {"running": Metric(len(situation.running)), "waiting": Metric(situation.queued)}
     metrics |= {name: Metric(count) for name, count in situation.idle.items()}
+    if held := sum(job.tasks for job in situation.waiting) - situation.queued:
+        metrics["held"] = Metric(held)
     if situation.uncounted and not situation.jobs:
         metrics["elsewhere"] = Metric(len(situation.uncounted))
     left = situation.time_left

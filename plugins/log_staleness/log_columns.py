@@ -26,7 +26,7 @@ def _progress(metrics: Mapping[str, Metric]) -> str:
     if "progress" in metrics:
         done = metrics["progress"].value
         total = metrics["total"].value if "total" in metrics else 0.0
-        return f"{done:.10g}" + (f"/{total:.10g} {100 * done / total:.0f} %" if total else "")
+        return f"{done:,.10g}" + (f"/{total:,.10g} {100 * done / total:.0f}%" if total else "")
     if "epoch" in metrics and "batch" in metrics:
         return f"epoch {metrics['epoch'].value:.0f}, batch {metrics['batch'].value:.0f}"
     return ""

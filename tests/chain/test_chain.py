@@ -1066,7 +1066,7 @@ def test_ensure_respects_a_stop(home: Home) -> None:
     markers.mark_stopped(home, "maintenance")
     outcome = launch.ensure(home, load(home), LinkOptions())
     assert not outcome.changed
-    assert "'watchdogd start' starts it again" in outcome.lines[0]
+    assert f"'watchdogd --home {home.path} start' starts it again" in outcome.lines[0]
     assert markers.is_stopped(home)
     markers.stop_path(home).write_text("garbage")
     said = markers.stop_words(home)
@@ -1254,7 +1254,7 @@ def test_a_pause_is_known_after_it(home: Home) -> None:
 def test_a_home_that_init_did_not_make_says_how_to_make_it(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[daemon]\n")
     with pytest.raises(
-        HomeError, match=r"nothing was started: .* a folder of it is missing: 'watchdogd init'"
+        HomeError, match=r"nothing was started: .* a folder of it is missing: 'watchdogd --home .* init'"
     ):
         launch.start(Home(tmp_path), load(Home(tmp_path)), LinkOptions(mode="local"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from watchdogd.cli.output import terminal
 from watchdogd.cli.status_tables import bar, overview, results_of, run_table
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, built_in
 from watchdogd.daemon.status_file import declared_json
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Metric
 from watchdogd.plugins.gpu_health.figures import gpus_cell
 from watchdogd.plugins.log_staleness import log_columns
@@ -101,7 +103,7 @@ def picture(*checks: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def shown(values: dict[str, Any], width: int = 80, place: str = "/h/watch") -> list[str]:
     output = io.StringIO()
-    Console(file=output, width=width, highlight=False).print(overview(place, values, NOW))
+    Console(file=output, width=width, highlight=False).print(overview(Home(Path(place)), values, NOW))
     lines = output.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     return [line.rstrip() for line in lines]
@@ -124,7 +126,7 @@ FULL = (
 def test_one_run_with_all_that_can_be_known_of_it() -> None:
     text = "\n".join(shown(picture(*FULL)))
     run = next(line for line in text.splitlines() if line.startswith("moe"))
-    for part in ("running", "4500/90000 5 %", "2.5 s/it", "2d23h", "24s", "128: 97 % 412 W", "12 GB"):
+    for part in ("running", "4,500/90,000 5%", "2.5 s/it", "2d23h", "24s", "128: 97 % 412 W", "12 GB"):
         assert part in run, run
     assert "scratch bytes ████████████──── 75 % 250 TB full in 2d23h" in " ".join(text.split())
     assert "scratch inodes" in " ".join(text.split())
@@ -229,7 +231,7 @@ def test_figures_older_than_two_rounds_carry_their_age() -> None:
     ):
         old = [{**each, "at": iso(NOW - ago)} for each in (FULL[1], gpus, memory, disk)]
         text = "\n".join(shown(picture(FULL[0], *old, round_every=every), 120))
-        for figures in ("4500/90000 5 %", "2: 99 % 650 W", "90 GB", "250 TB"):
+        for figures in ("4,500/90,000 5%", "2: 99 % 650 W", "90 GB", "250 TB"):
             assert (f"{figures}{age}" in text, f"{figures} (" in text) == (True, bool(age)), text
 
 
@@ -245,10 +247,27 @@ def test_long_names_and_many_digits_stay_within_the_terminal() -> None:
     assert shown(values, 60)
 
 
+def test_what_watchdogd_is_about_to_do_stands_below_what_it_is_done_for() -> None:
+    asked = {"incident": 7, "run": "moe", "trigger": "on_hang"}
+    actions = [
+        {**asked, "action": "stacks", "began": iso(NOW - 12)},
+        {**asked, "action": "requeue", "began": None},
+    ]
+    lines = shown(picture(seen("moe/job_liveness", running=1), actions=actions))
+    at = lines.index("ACTION pending: moe: stacks (on_hang, incident 7, began 12s ago)")
+    assert lines[at + 1] == "ACTION pending: moe: requeue (on_hang, incident 7)"
+
+
+@pytest.mark.parametrize("jobs", [{"waiting": 1}, {"held": 1}])
+def test_a_run_that_was_requeued_waits_whether_it_is_held_or_not(jobs: dict[str, Any]) -> None:
+    lines = shown(picture(seen("moe/job_liveness", "WARNING", running=0, **jobs)))
+    assert any(line.split()[:2] == ["moe", "waiting"] for line in lines)
+
+
 def test_nobody_watches_yet() -> None:
     lines = shown(picture(alive=False, holder=None, last_round=None))
-    assert lines[:2] == ["/h/watch  not alive: watchdogd start", "last round: never"]
-    assert "watchdogd watch JOB" in shown(picture())[-1]
+    assert lines[:2] == ["/h/watch  not alive: watchdogd --home /h/watch start", "last round: never"]
+    assert "watchdogd --home /h/watch watch JOB" in shown(picture())[-1]
     assert shown(picture(last_round=None))[-1] == "last round: never"  # what it watches is told by its first
     stopped = shown(picture(alive=False, holder=None, link={"job_id": "15"}))
     assert stopped[1:] == ["last round: 20s ago; what follows is as it was then"]
@@ -336,7 +355,7 @@ def test_nothing_of_outside_text_is_obeyed_by_the_terminal_or_by_rich(
         link={"job_id": evil, "node": evil},
         incidents=[{**dict.fromkeys(OPEN, evil), "id": 7, "opened_at": iso(NOW - 60)}],
     )
-    terminal(200).print(overview("/h/watch", values, NOW))
+    terminal(200).print(overview(Home(Path("/h/watch")), values, NOW))
     printed = capsys.readouterr().out
     assert not {"\x1b", "\x9b"} & set(printed)
     assert printed.count("[/red] :key:") >= 8

@@ -91,7 +91,7 @@ def test_without_a_home_and_with_a_broken_config_one_line_says_what_to_do(dog: D
     for verb in ("status", "check", "run", "tick", "incidents", "history", "config"):
         done = dog(verb, "--home", str(tmp_path / "none"))
         assert done.returncode == (3 if verb in ("status", "check") else 1), verb  # 1 would be a warning
-        assert "watchdogd init" in done.stderr
+        assert f"watchdogd --home {tmp_path / 'none'} init" in done.stderr
         assert done.stderr.count("\n") == 1
     (dog.home / "config.toml").write_text("[daemon]\nconfim = 2\n")
     for verb in ("check", "run", "tick", "config"):
@@ -244,7 +244,7 @@ def test_before_the_first_round_verbs_say_so_and_exit_0(dog: Dog, capsys: pytest
         "report": "report.html",
         "export": '"watchdogd',
     }
-    note = "watchdogd: nothing is recorded yet; 'watchdogd start' begins it\n"
+    note = f"watchdogd: nothing is recorded yet; 'watchdogd --home {dog.home} start' begins it\n"
     for verb, words in files.items():
         code, out, err = said(verb)
         assert (code, words in out, err) == (0, True, note), (verb, out, err)

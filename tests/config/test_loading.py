@@ -112,7 +112,7 @@ def test_no_text_brings_the_reader_down(text: str) -> None:
 
 def test_a_file_that_is_missing_or_no_utf8_is_told(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    with pytest.raises(ConfigError, match="watchdogd init"):
+    with pytest.raises(ConfigError, match=f"watchdogd --home {tmp_path} init"):
         load(home)
     home.config.write_bytes(b"a = '\xff'")
     with pytest.raises(ConfigError, match="UTF-8"):

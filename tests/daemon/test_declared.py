@@ -167,7 +167,9 @@ def test_it_has_a_column_a_chart_and_an_action_without_a_line_in_the_core(
         wait_until(remembered, 60, "what it remembered came back", every=0.2)
         status = json.loads(home.status.read_text())
         shown = io.StringIO()
-        Console(file=shown, width=100).print(overview("/h", {**status, "holder": "x"}, time.time()))
+        Console(file=shown, width=100).print(
+            overview(Home(Path("/h")), {**status, "holder": "x"}, time.time())
+        )
         heads, row = next(
             pair for pair in itertools.pairwise(shown.getvalue().splitlines()) if pair[0].startswith("run")
         )

@@ -25,8 +25,10 @@ def test_home_is_the_option_else_the_variable_else_in_ones_folder(
     assert Home.find(str(tmp_path / "c")).path == tmp_path / "c"
     monkeypatch.chdir(tmp_path)
     assert Home.find("d/../e").path == tmp_path / "e"
-    with pytest.raises(HomeError, match="watchdogd init"):
+    with pytest.raises(HomeError, match=f"watchdogd --home {tmp_path}/none init"):
         Home.existing(str(tmp_path / "none"))
+    assert Home.find().command("start") == "watchdogd start"
+    assert Home.find("a b").command("start") == f"watchdogd --home '{tmp_path}/a b' start"
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o000])

@@ -198,12 +198,14 @@ def test_reasons_that_never_pass(watch: Watch, reason: str) -> None:
     assert result.status is Status.CRITICAL
     assert "nothing runs; job 89 of alice waits for ever:" in result.summary
     assert reason in result.summary
+    assert result.run_state == "waiting"
 
 
 def test_held_by_its_user_is_a_warning_with_the_release_line(watch: Watch) -> None:
     result = the(watch.look(waiting(reason="JobHeldUser")))
     assert result.status is Status.WARNING
     assert "scontrol release 89" in result.summary
+    assert result.run_state == "waiting"
 
 
 def test_a_fault_is_told_before_a_hold(watch: Watch) -> None:

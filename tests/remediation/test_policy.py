@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, ActionRecord
-from watchdogd.remediation.policy import DAY, GATHERED, REST, ActionLimits, ActionRequest, decide, forget
+from watchdogd.remediation.policy import (
+    DAY,
+    GATHERED,
+    REST,
+    ActionLimits,
+    ActionRequest,
+    decide,
+    forget,
+    pending,
+)
 
 NOW = 1_790_000_000.0
 STACKS, SAVE, REQUEUE, CANCEL = Action("stacks"), Action("save-switch"), Action("requeue"), Action("cancel")
@@ -60,6 +69,24 @@ def test_one_after_the_other_in_their_order() -> None:
     assert labels(desk.round(HANG)) == ["requeue"]
     desk.end()
     assert desk.round(HANG) == []
+
+
+def test_what_is_under_way_or_to_come_is_pending() -> None:
+    desk = Desk()
+    case = replace(HANG, actions=(EVIDENCE, *HANG.actions))
+
+    def coming() -> list[tuple[str, bool]]:
+        return [(action.label, began is not None) for _, action, began in pending([case], desk.records)]
+
+    assert coming() == [("stacks", False), ("requeue", False)]
+    for expected in ([("stacks", False), ("requeue", False)], [("stacks", True), ("requeue", False)]):
+        desk.end()
+        desk.round(case)
+        assert coming() == expected
+    desk.end()
+    desk.round(case)
+    desk.end()
+    assert coming() == []
 
 
 def test_what_fails_holds_up_nothing() -> None:

@@ -157,7 +157,7 @@ def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
 
 
 def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str:
-    """Return the word for so many jobs (`running`, `waiting`, `elsewhere`, those of IDLE).
+    """Return the word for so many jobs (`running`, `waiting`, `held`, `elsewhere`, those of IDLE).
 
     `stalled`: they do not get on; `wrong`: something is amiss where there is none.
     """
@@ -165,7 +165,7 @@ def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str
         if sum(numbers.get(why, 0.0) for why in IDLE) >= placed:
             return next(why for why in IDLE if numbers.get(why, 0.0))
         return "hung" if stalled else "running"
-    if numbers.get("waiting", 0.0):
+    if numbers.get("waiting", 0.0) or numbers.get("held", 0.0):
         return "waiting"
     if numbers.get("elsewhere", 0.0):
         return "?"

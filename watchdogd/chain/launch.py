@@ -85,7 +85,7 @@ _FULL = "its file system, or your quota, is full: free space"
 _WHY = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
-    errno.ENOENT: "a folder of it is missing: 'watchdogd init' makes it",
+    errno.ENOENT: "a folder of it is missing: '{init}' makes it",
 }
 _SETTLE = 6.0
 TICK = 900.0
@@ -101,7 +101,7 @@ def start(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     try:
         return already_running(home, local=wish.mode == "local") or _begin(home, config, wish)
     except OSError as error:
-        why = _WHY.get(error.errno or 0, error.strerror)
+        why = (_WHY.get(error.errno or 0) or str(error.strerror)).format(init=home.command("init"))
         raise HomeError(f"nothing was started: {home.path} cannot be written: {why}") from None
 
 
@@ -130,7 +130,7 @@ def ensure(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     """Start it where it is not alive, unless somebody stopped it on purpose; for cron and login scripts."""
     stopped = markers.stop_words(home)
     if stopped:
-        return ChainResult((f"it was {stopped}; 'watchdogd start' starts it again",), changed=False)
+        return ChainResult((f"it was {stopped}; '{home.command('start')}' starts it again",), changed=False)
     return start(home, config, wish)
 
 
@@ -182,7 +182,7 @@ def nothing_watched_warning(home: Home, config: Config) -> tuple[str, ...]:
     """Return a line where there is nothing to watch: neither configured nor dropped in."""
     if config.runs or config.disks or config.checks or any(home.path.glob("cron.*/*")):
         return ()
-    return ("nothing is watched yet: 'watchdogd watch JOB', or add [runs.NAME] or [disks.NAME]",)
+    return (f"nothing is watched yet: '{home.command('watch JOB')}', or add [runs.NAME] or [disks.NAME]",)
 
 
 def unknown_users(config: Config) -> tuple[str, ...]:
@@ -251,7 +251,7 @@ def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, 
     if job is None and _vanished(home):
         raise SlurmError(
             f"Slurm took link {job_id}, but it ended at once: see {link.log_of(home)}; "
-            "'watchdogd doctor --on-partition' finds out why"
+            f"'{home.command('doctor --on-partition')}' finds out why"
         )
     state = links.describe(job) if job else f"job {job_id}"
     return ChainResult(

@@ -52,7 +52,9 @@ class DaemonLeadership:
         else:
             holder = self._begin_link(self.chain)
         if holder is not None:
-            raise HomeError(f"{holder} watches for {self._home.path} already: see 'watchdogd status'")
+            raise HomeError(
+                f"{holder} watches for {self._home.path} already: see '{self._home.command('status')}'"
+            )
         self._followed = False
         if self.chain is None:
             markers.lift_stop(self._home)  # who runs it by hand wants it again

@@ -47,7 +47,7 @@ def store_of(home: Home) -> Iterator[Store]:
         try:
             store = stack.enter_context(existing_store(home))
         except NoHistoryError:
-            note("nothing is recorded yet; 'watchdogd start' begins it")
+            note(f"nothing is recorded yet; '{home.command('start')}' begins it")
             nowhere = Home(Path(stack.enter_context(TemporaryDirectory(prefix="watchdogd-"))))
             store = stack.enter_context(closing(Store.open("sqlite:///history.db", nowhere)))
         yield store

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 _COUNTED = ("CRITICAL", "WARNING", "UNKNOWN")
 
 
-def nagios_line(status: dict[str, Any], code: int) -> str:
+def nagios_line(status: dict[str, Any], code: int, start: str = "watchdogd start") -> str:
     """`watchdogd CRITICAL - 2 open, first ... | critical=1 warning=1 unknown=0 last_round=12s`."""
     incidents = status["incidents"]
     counts = Counter(incident["status"] for incident in incidents)
     word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[code]
-    said = [f"alive: {status['holder']}" if status["alive"] else "not alive: watchdogd start"]
+    said = [f"alive: {status['holder']}" if status["alive"] else f"not alive: {start}"]
     said += status["troubles"] if status.get("unread") else []
     if incidents:
         said.append(f"{len(incidents)} open, first {incidents[0]['check']}: {incidents[0]['summary']}")
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace, home: Home, status: dict[str, Any]) -> int:
     code = max(_worst(status["incidents"]), status.get("unread", 0)) if status["alive"] else NOT_ALIVE
     line, shown = (
-        nagios_line(status, code),
+        nagios_line(status, code, home.command("start")),
         _shown(home, status) if not (args.json or args.nagios) else None,
     )
     if args.json:
@@ -260,4 +260,4 @@ def _watch(home: Home, every: float) -> int:
 def _shown(home: Home, status: dict[str, Any]) -> Any:
     from watchdogd.cli.status_tables import overview
 
-    return overview(str(home.path), status, time.time())
+    return overview(home, status, time.time())

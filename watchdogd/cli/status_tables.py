@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
     from watchdogd.declaration import Column
+    from watchdogd.home.layout import Home
 
     Seen = Mapping[str, Any]
     """One result, as status.json has it."""
@@ -196,10 +197,11 @@ if TYPE_CHECKING:
     StatusFile = Mapping[str, Any]
 
 
-def overview(place: str, status: StatusFile, now: float) -> Group:
+def overview(home: Home, status: StatusFile, now: float) -> Group:
     """Everything: who watches, what is open, then runs, disks, other checks, and what else is to be said."""
-    parts: list[RenderableType] = [*_head(place, status, now)]
+    parts: list[RenderableType] = [*_head(home, status, now)]
     parts += [_incident(each, now) for each in status["incidents"]]
+    parts += [_action(each, now) for each in status.get("actions", [])]
     columns = columns_of(status)
     if runs := results_of("run", status, now):
         parts += [Text(), run_table(runs, columns)]
@@ -207,16 +209,16 @@ def overview(place: str, status: StatusFile, now: float) -> Group:
         parts += [Text(), disk_table(disks, columns)]
     parts += _others(status, now)
     if status["alive"] and status["last_round"] and not (status["checks"] or status.get("unread")):
-        parts.append(Text("nothing is watched yet: watchdogd watch JOB"))
+        parts.append(Text(f"nothing is watched yet: {home.command('watch JOB')}"))
     return Group(*parts)
 
 
-def _head(place: str, status: StatusFile, now: float) -> Iterator[Text]:
-    line = Text().append(_short_path(place), style="bold").append("  ")
+def _head(home: Home, status: StatusFile, now: float) -> Iterator[Text]:
+    line = Text().append(_short_path(str(home.path)), style="bold").append("  ")
     if status["alive"]:
         line.append("alive", style="green").append(f": {one_line(status['holder'])}")
     else:
-        waits = f"{one_line(status['holder'])} is to watch" if status["holder"] else "watchdogd start"
+        waits = f"{one_line(status['holder'])} is to watch" if status["holder"] else home.command("start")
         line.append("not alive", style="bold red").append(f": {waits}")
     yield line
     last = status["last_round"]
@@ -257,6 +259,13 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
     text = Text(f"{incident['id']:>4} ")
     text.append(one_line(state), style=STYLES.get(incident["status"], ""))
     return text.append(f": {name}: {one_line(incident['summary'])}")
+
+
+def _action(action: Mapping[str, Any], now: float) -> Text:
+    """Return the line of what watchdogd does, or is about to do, about an incident."""
+    began = action["began"] and format_duration(max(now - time_of(action["began"]), 0.0))
+    by = f"({action['trigger']}, incident {action['incident']}{f', began {began} ago' if began else ''})"
+    return Text(one_line(f"ACTION pending: {action['run']}: {action['action']} {by}"), style="bold")
 
 
 def _others(status: StatusFile, now: float) -> Iterator[Text]:

@@ -42,7 +42,7 @@ def load(home: Home, *, pressing: bool = False) -> Config:
     try:
         text = read_plain(path, follow=True)
     except FileNotFoundError as error:
-        fix = _restore(home) if _watched_something(home) else "make one with 'watchdogd init'"
+        fix = _restore(home) if _watched_something(home) else f"make one with '{home.command('init')}'"
         raise ConfigError(f"{path} cannot be read: {error.strerror}; {fix}") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None

@@ -21,7 +21,8 @@ from watchdogd.incidents.models import SELF, EventKind, IncidentEvent
 from watchdogd.remediation import evidence
 from watchdogd.remediation.executor import LATE, Executor, do
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, ActionRecord
-from watchdogd.remediation.policy import ActionLimits, decide, forget
+from watchdogd.remediation.policy import ActionLimits, decide, forget, pending
+from watchdogd.units import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,6 +51,8 @@ class Remediation:
         self._certain = certain
         self._records = tuple(_remembered(json.loads(kept)))
         self._fresh: list[ActionTask] = []
+        self.pending: list[dict[str, Any]] = []
+        """What is under way or to come, as status.json has it."""
         self._crew = Executor(do)
         self._ending = threading.Event()
 
@@ -161,6 +164,16 @@ class Remediation:
         fresh = decide(cases, self._records, rules, now, self._crew.room)
         self._records += tuple(fresh)
         self._fresh = [context.task(record, self._ending) for record in fresh if not record.ended]
+        self.pending = [
+            {
+                "incident": case.incident,
+                "run": case.run,
+                "trigger": case.trigger,
+                "action": action.label,
+                "began": None if began is None else iso(began),
+            }
+            for case, action, began in pending(cases, self._records)
+        ]
         return [(record, "") for record in fresh if record.ended]
 
     def _with_records(

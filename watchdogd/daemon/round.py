@@ -352,7 +352,7 @@ class Engine:
     def _publish(self, now: float) -> None:
         known = [check.name for check in self.setup.checks]
         self._status_writer.publish(
-            {"recorded": not self._ledger.trouble}
+            {"recorded": not self._ledger.trouble, "actions": self._acting.pending}
             | status_file.snapshot(
                 self.alerts,
                 {name: seen for name in known if (seen := self._execution.latest.get(name))},

@@ -71,7 +71,7 @@ def examine(
         setup = Setup.load(home)
     except ConfigError as error:
         text = str(error)
-        return (broken("config", text, f"edit {home.config}, then 'watchdogd config'"),)
+        return (broken("config", text, f"edit {home.config}, then '{home.command('config')}'"),)
     installation = Installation.of(home, setup)
     trials = [_Trial(topic, piece, installation) for topic, piece in pieces.items()]
     until = time.monotonic() + deadline

@@ -152,7 +152,9 @@ def look_at_config(installation: Installation) -> Iterator[Diagnosis]:
     counts = ", ".join(f"{len(found)} {what}{'' if len(found) == 1 else 's'}" for what, found in parts)
     yield fine(CONFIG, f"{installation.home.config} is sound: {counts}")
     if not config.runs:
-        yield warning(CONFIG, "no run is watched", "watchdogd watch JOB, or add [runs.NAME]")
+        yield warning(
+            CONFIG, "no run is watched", f"{installation.home.command('watch JOB')}, or add [runs.NAME]"
+        )
     if not config.disks:
         yield warning(CONFIG, "no disk is watched", 'add [disks.scratch] with path = "..."')
     if all(config.channels[name].local for name in config.default_channels):

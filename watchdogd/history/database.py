@@ -103,7 +103,7 @@ class Database:
     def _check(self, file: HistoryFile) -> None:
         if not self._owner:
             if not file.path.exists():
-                raise NoHistoryError(f"history {self.place}: there is none yet; start with 'watchdogd start'")
+                raise self._none_yet()
             return
         gone = not file.path.exists()
         # A file that was there, in a home that is not, is an unmounted disk: no place to begin anew.
@@ -114,13 +114,17 @@ class Database:
             self.troubles += (repaired,) if repaired else ()
             self._suspect = False
 
+    def _none_yet(self) -> NoHistoryError:
+        start = self._home.command("start")
+        return NoHistoryError(f"history {self.place}: there is none yet; start with '{start}'")
+
     def _migrate(self, engine: Engine) -> None:
         with engine.connect() as connection:
             present = schema.revision(connection)
         if present == schema.HEAD:
             return
         if not self._owner and present is None:
-            raise NoHistoryError(f"history {self.place}: there is none yet; start with 'watchdogd start'")
+            raise self._none_yet()
         if not self._owner:
             raise HistoryError(
                 f"history {self.place}: its schema is {present}, this watchdogd's {schema.HEAD}: "

@@ -48,7 +48,16 @@ class Home:
                 return home
         except PermissionError:
             raise HomeError(_closed(home.path)) from None
-        raise HomeError(f"no watchdogd home at {home.path}: make one with 'watchdogd init'")
+        raise HomeError(f"no watchdogd home at {home.path}: make one with '{home.command('init')}'")
+
+    def command(self, verb: str) -> str:
+        """Return a verb as it is typed here: with --home, where it would find another home by itself."""
+        with contextlib.suppress(HomeError):
+            if str(self.path) == home_folder(None):
+                return f"watchdogd {verb}"
+        import shlex  # emergency verbs have no other need of it
+
+        return f"watchdogd --home {shlex.quote(str(self.path))} {verb}"
 
     @property
     def config(self) -> Path:

@@ -8,7 +8,7 @@ which has ended, or which somebody took, stops the rest.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, ActionRecord
@@ -71,6 +71,18 @@ def decide(
                 room -= 1
                 break
     return ordered
+
+
+def pending(
+    cases: Iterable[ActionRequest], past: Iterable[ActionRecord]
+) -> Iterator[tuple[ActionRequest, Action, float | None]]:
+    """Yield what is asked for and not ended: who asks, the action, and when it began (None: to come)."""
+    known = {deed.key: deed for deed in past}
+    for case in cases:
+        for action in case.actions:
+            deed = known.get((case.incident, case.run, action.label))
+            if action != EVIDENCE and (deed is None or not deed.ended):
+                yield case, action, deed.at if deed else None
 
 
 def forget(

@@ -195,7 +195,7 @@ def _run(
     jobs = mine.get(counted, {})
     results = tuple(each for each in status["checks"] if each["run"] == run)
     spans = timeline(
-        {kind: jobs.get(("", kind), ()) for kind in ("running", "waiting", "elsewhere", *IDLE)},
+        {kind: jobs.get(("", kind), ()) for kind in ("running", "waiting", "held", "elsewhere", *IDLE)},
         stalled=[points[key] for points in mine.values() for key in points if key[1] == STALLED],
         gone=[
             (each.opened_at, each.resolved_at or now)

@@ -65,16 +65,15 @@ def _try_on_partition(home: Home, patience: float, *, quiet: bool) -> on_partiti
     installation = Installation.of(home, Setup.load(home))
     if not installation.slurm:
         raise WatchdogError(
-            "no Slurm is used here: 'watchdogd doctor' without --on-partition tries everything"
+            f"no Slurm is used here: '{home.command('doctor')}' without --on-partition tries everything"
         )
     if not quiet:
         print("a short job on the partition tries it; waiting for it ...", file=sys.stderr, flush=True)
     try:
         return on_partition.run(installation, patience)
     except OSError as error:
-        raise HomeError(
-            f"nothing can be written to {home.path}: {error.strerror}; 'watchdogd doctor' from here says more"
-        ) from None
+        more = f"'{home.command('doctor')}' from here says more"
+        raise HomeError(f"nothing can be written to {home.path}: {error.strerror}; {more}") from None
 
 
 def _here() -> str:

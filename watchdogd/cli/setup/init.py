@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.output import one_line, print_json, print_line, warn
-from watchdogd.daemon.setup import typed
 from watchdogd.doctor import members
 from watchdogd.doctor.diagnosis import FINE
 from watchdogd.doctor.setup_wizard import Survey, survey, toml_string
@@ -192,7 +191,7 @@ def _say(home: Home, found: Survey) -> None:
     print_line(f"  disks: {', '.join(found.places.values()) or 'none named by SCRATCH, WORK or PROJECT'}")
     print_line(f"next: say in {home.config} whom to notify, and what to watch:")
     verbs = ("watch JOB" if found.slurm else "config", "doctor", "start")
-    print_line(f"  {', '.join(f'{typed(home)} {verb}' for verb in verbs)}")
+    print_line(f"  {', '.join(map(home.command, verbs))}")
 
 
 def _json(home: Home, found: Survey | None) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from watchdogd.batch import slurm
 from watchdogd.batch.run_models import slurm_users
 from watchdogd.cli.output import one_line, print_json, print_line, warn
 from watchdogd.config.loading import load
-from watchdogd.daemon.setup import typed
 from watchdogd.doctor import setup_wizard
 from watchdogd.doctor.setup_wizard import AdoptedRun
 from watchdogd.errors import UsageError
@@ -54,9 +53,10 @@ def run(args: argparse.Namespace) -> int:
     _say(args, adopted.name, f"added to {home.config}:", adopted)
     if not args.json:
         alive = lease.alive(home)
-        then = "the watchdog takes it up with its next round" if alive else f"next: {typed(home)} start"
+        then = "the watchdog takes it up with its next round" if alive else f"next: {home.command('start')}"
         _print_understood(adopted.log)
-        print_line(f"try it with '{typed(home)} check {adopted.name}'; {then}")
+        look = home.command(f"check {adopted.name}")
+        print_line(f"try it with '{look}'; {then}")
     return 0
 
 
