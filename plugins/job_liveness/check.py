@@ -9,8 +9,9 @@ of the partition or the account) is told with the command that mends it. A job h
 WARNING with the release line, since that is how people pause a run.
 
 **Gone** is said only when a second source (sacct, scontrol) agrees, or after `absent_after`; then with
-how it ended, by whom it was cancelled, and what the log said last. A controller that does not answer,
-answers with nothing, or accounting that lags behind is UNKNOWN, never "gone".
+how it ended, by whom it was cancelled, and why: the cause is sought at the end of the run's log and of the
+job's own StdOut and StdErr. A node's failure that accounting knows is told at once. A controller that does
+not answer, answers with nothing, or accounting that lags behind is UNKNOWN, never "gone".
 
 A task that fails and is replaced by the next is a notice, told once. Jobs that end within minutes, one
 after another, or one that is requeued as quickly time and again, are a crash loop: told before the whole
@@ -25,6 +26,7 @@ import dataclasses
 import os
 import stat
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd.batch.run_models import state_of
@@ -127,10 +129,7 @@ def job_liveness(
         walltime_left=walltime_left,
     )
 
-    def post_mortem_of(job_id: str, raw_id: str, started_at: float | None, ended_at: float) -> str:
-        found = postmortem.post_mortem(log, checkpoints, (job_id, raw_id), ended_at, written)
-        return postmortem.sentence(found, bool(checkpoints), started_at, ended_at)
-
+    post_mortem_of = partial(postmortem.post_mortem, log=log, checkpoints=checkpoints, written=written)
     pressed = kill_switch(run.kill_switch, run.home_kill_switch)
     history, results = judge(run, snapshot, begin_round(state, now), pressed, limits, post_mortem_of, now)
     yield history

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from watchdogd.batch.models import WAITING_STATES, Ending, Job, Snapshot
 from watchdogd.checks import working
 from watchdogd.plugin import Run
+from watchdogd.plugins.job_liveness.postmortem import PostMortem, Remains
 
-PostMortemOf = Callable[[str, str, float | None, float], str]
-"""Report in words of a job (id, raw id) that ran from the first time to the second."""
+PostMortemOf = Callable[[Remains], PostMortem]
 
 ENDS_KEPT = 12
 LIVES_KEPT = 200
@@ -90,7 +90,7 @@ class JobHistory:
     finished: str = ""
     queue_reported: bool = False
     crashes_reported: bool = False
-    post_mortems: Mapping[str, str] = field(default_factory=dict)
+    post_mortems: Mapping[str, PostMortem] = field(default_factory=dict)
 
     @property
     def last(self) -> Ending | None:
@@ -111,9 +111,9 @@ class JobHistory:
         """Ends that nothing was said of yet."""
         return tuple(end for end in self.ends if end_key(end) in self.unreported)
 
-    def post_mortem_at(self, end: Ending) -> str:
-        """Return what is known of the work and the cause of an end, or empty."""
-        return self.post_mortems.get(end_key(end), "")
+    def post_mortem_at(self, end: Ending) -> PostMortem:
+        """Return what is known of the work and the cause of an end."""
+        return self.post_mortems.get(end_key(end), PostMortem())
 
     @property
     def ended_by_switch(self) -> bool:
@@ -193,8 +193,10 @@ def add_post_mortems(
     history: JobHistory, post_mortem_of: PostMortemOf, *, absent_after: float, now: float
 ) -> JobHistory:
     """Add what `post_mortem_of` says of each bad end, asked once for each."""
-    wanted: dict[str, tuple[str, str, float | None, float]] = {
-        end_key(end): (end.id, end.raw_id, end.started_at, end.ended_at or now)
+    wanted = {
+        end_key(end): Remains(
+            end.id, end.raw_id, end.started_at, end.ended_at or now, end.nodes, end.outputs, end.work_dir
+        )
         for end in history.ends
         if not end.well and end.started_at is not None
     }
@@ -204,10 +206,11 @@ def add_post_mortems(
         if seen_job.ran and now - seen_job.seen_at >= absent_after
     }
     for raw_id, seen_job in (*quiet.items(), *history.requeued.items()):
-        wanted[seen_job.key] = (seen_job.id, raw_id, seen_job.started_at, seen_job.seen_at)
+        times = seen_job.started_at, seen_job.seen_at
+        wanted[seen_job.key] = Remains(seen_job.id, raw_id, *times, seen_job.nodes)
     post_mortems = {
-        name: history.post_mortems[name] if name in history.post_mortems else post_mortem_of(*times)
-        for name, times in wanted.items()
+        name: history.post_mortems[name] if name in history.post_mortems else post_mortem_of(remains)
+        for name, remains in wanted.items()
     }
     return dataclasses.replace(history, post_mortems=post_mortems)
 

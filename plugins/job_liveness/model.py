@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 
@@ -183,6 +184,19 @@ def describe_end(end: Ending) -> str:
     at = f" at {iso(end.ended_at)}" if end.ended_at else ""
     after = f" after {format_duration(end.lasted)}" if end.lasted is not None else " before it started"
     return f"job {end.id} ended {end.how}{at}{after}{on_nodes(end.nodes)}"
+
+
+def fate(end: Ending, cause: str = "") -> str:
+    """Return an end as a first line has it: how, after how long, and why, or where.
+
+    `job 4711 FAILED (exit 1) after 7h: GPU out of memory on rank 12, node n3`.
+    """
+    after = f" after {format_duration(end.lasted)}" if end.lasted is not None else " before it started"
+    line = f"job {end.id} {end.how}{after}"
+    if not cause:
+        return f"{line}{on_nodes(end.nodes)}"
+    alone = "node" not in cause and re.fullmatch(r"[\w.-]+", end.nodes)
+    return f"{line}: {cause}" + (f", node {end.nodes}" if alone else "")
 
 
 def describe_stuck(job: Job) -> str:

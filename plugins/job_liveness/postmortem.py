@@ -1,14 +1,19 @@
-"""Post-mortem of a job: why it ended, by its log's last words, and the work lost, by its checkpoints."""
+"""Post-mortem of a job: why it ended, by the last words of its logs, and the work lost, by its checkpoints.
+
+The batch system's own files (StdOut, StdErr) are read beside the run's log: a launcher, the kernel's
+out-of-memory killer and Python's traceback write there, whatever file the training writes to.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+import stat
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from watchdogd.checks import checkpoint_files
-from watchdogd.parsers.logs import failures, log_files, progress
-from watchdogd.parsers.logs.log_lines import LogLine, read_lines
+from watchdogd.checks import cause_lookups, checkpoint_files
+from watchdogd.parsers.logs import failures, log_files, log_lines, progress
+from watchdogd.parsers.logs.log_lines import LogLine
 from watchdogd.parsers.logs.progress_forms import WORK
 from watchdogd.units import format_duration
 
@@ -20,77 +25,119 @@ _TAIL = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class PostMortem:
-    """Findings on a job that ended.
+class Remains:
+    """Job that is over: its ids, when and where it ran, and the files of its script's output."""
 
-    `cause`: a known one, or empty. `report`: how far it came. `saved`: newest whole checkpoint, when.
+    id: str
+    raw_id: str
+    started_at: float | None
+    ended_at: float
+    nodes: str = ""
+    outputs: tuple[str, ...] = ()
+    work_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PostMortem:
+    """Findings on a job that ended, in words, each empty where nothing is known.
+
+    `cause`: why it ended, `work`: what was lost of it, or how far it came.
     """
 
     cause: str = ""
-    report: str = ""
-    saved: tuple[str, float] | None = None
+    work: str = ""
+
+    def __str__(self) -> str:
+        return "; ".join(filter(None, [f"cause: {self.cause}" if self.cause else "", self.work]))
 
 
-def post_mortem(
-    log: str, checkpoints: str, job: tuple[str, str], ended_at: float, written: Collection[str] = ()
-) -> PostMortem:
-    """Examine what a job (id, raw id) left that ended at `ended_at`; empty patterns are passed over.
-
-    What cannot be read tells nothing.
-    """
+def post_mortem(job: Remains, log: str, checkpoints: str, written: Collection[str] = ()) -> PostMortem:
+    """Examine what a job left; empty patterns are passed over. What cannot be read tells nothing."""
     try:
-        lines = _last_lines(log, job, ended_at, written) if log else []
-        saved = _saved(checkpoints, ended_at) if checkpoints else None
-    except OSError:
-        return PostMortem()  # log_staleness and checkpoint_age tell what is wrong with these files
-    cause, report = _last_words(lines)
-    return PostMortem(cause, report, saved)
+        path = _own_log(log, job, written) if log else ""
+        lines = _tail(path) if path else []
+        saved = _saved(checkpoints, job.ended_at) if checkpoints else None
+    except OSError:  # log_staleness and checkpoint_age tell what is wrong with these files
+        return PostMortem(_cause(job, [], _outputs(job, "")))
+    begin, report = _last_progress(lines)
+    cause = _cause(job, lines[begin:], _outputs(job, path))
+    return PostMortem(cause, _work(report, saved, bool(checkpoints), job))
 
 
-def sentence(found: PostMortem, watched: bool, started_at: float | None, ended_at: float) -> str:
-    """Return it in a sentence, or empty; `watched`: checkpoints are configured, so having none is news."""
-    parts = [f"cause: {found.cause}"] if found.cause else []
-    reached = f" ({found.report} was reached)" if found.report else ""
-    if found.saved and found.saved[1] >= (started_at or 0.0):
-        path, at = found.saved
-        lost = format_duration(max(ended_at - at, 0.0))
-        parts.append(f"work lost: {lost} since {os.path.basename(path)}{reached}")
-    elif watched and started_at is not None:
-        lost = format_duration(max(ended_at - started_at, 0.0))
-        parts.append(f"work lost: all {lost} of it, no checkpoint came{reached}")
-    elif found.report:
-        parts.append(f"{found.report} was reached")
-    return "; ".join(parts)
+def _work(report: str, saved: tuple[str, float] | None, watched: bool, job: Remains) -> str:
+    """Say what was lost; `watched`: checkpoints are configured, so having none is news."""
+    reached = f" ({report} was reached)" if report else ""
+    if saved and saved[1] >= (job.started_at or 0.0):
+        path, at = saved
+        lost = format_duration(max(job.ended_at - at, 0.0))
+        return f"work lost: {lost} since {os.path.basename(path)}{reached}"
+    if watched and job.started_at is not None:
+        lost = format_duration(max(job.ended_at - job.started_at, 0.0))
+        return f"work lost: all {lost} of it, no checkpoint came{reached}"
+    return f"{report} was reached" if report else ""
 
 
-def _last_lines(log: str, job: tuple[str, str], ended_at: float, written: Collection[str]) -> list[LogLine]:
-    """Read the file that bears the job's id, else the one last written to when it ended, or the newest."""
+def _cause(job: Remains, lines: Sequence[LogLine], outputs: Sequence[str]) -> str:
+    """Return the cause nearest to the root that the log's last lines and the job's own outputs tell."""
+    read = [lines, *map(_tail_after_progress, outputs)]
+    cause = failures.root([cause for each in read for cause in failures.find(each)])
+    if cause is None:
+        return ""
+    addresses: dict[str, str] = {}
+    for each in read:
+        log_lines.learn(each, addresses)
+    node = cause_lookups.peer_node(cause.peer, job.nodes, addresses) if cause.peer else ""
+    dumped = cause.kind == "segmentation fault" and not cause.core
+    core = cause_lookups.core_file(job.work_dir, job.started_at or 0.0) if dumped else ""
+    return cause_lookups.words(cause, node, core)
+
+
+def _outputs(job: Remains, log: str) -> list[str]:
+    """Return the files of the job's output that it wrote, without the run's log."""
+    found = []
+    for path in job.outputs:
+        try:
+            seen = os.stat(path)
+        except OSError:
+            continue
+        theirs = stat.S_ISREG(seen.st_mode) and seen.st_mtime >= (job.started_at or 0.0) - SLACK
+        if theirs and not (log and os.path.samefile(path, log)):
+            found.append(path)
+    return found
+
+
+def _own_log(log: str, job: Remains, written: Collection[str]) -> str:
+    """Return the file that bears the job's id, else the one last written to when it ended, or the newest."""
     files = log_files.find(log, written)
     if not files:
+        return ""
+    before = next((file for file in files if file.mtime <= job.ended_at + SLACK), files[0])
+    names = log_files.names(job.id, job.raw_id)
+    own = (file for name in names for file in files if name.search(os.path.basename(file.path)))
+    return next(own, before).path
+
+
+def _tail(path: str) -> list[LogLine]:
+    size = os.stat(path).st_size
+    return log_lines.read_lines(log_files.read(path, max(size - _TAIL, 0), size))[0]
+
+
+def _tail_after_progress(path: str) -> list[LogLine]:
+    try:
+        lines = _tail(path)
+    except OSError:
         return []
-    before = next((file for file in files if file.mtime <= ended_at + SLACK), files[0])
-    own = next(
-        (
-            file
-            for name in log_files.names(*job)
-            for file in files
-            if name.search(os.path.basename(file.path))
-        ),
-        before,
-    )
-    begin = max(own.size - _TAIL, 0)
-    return read_lines(log_files.read(own.path, begin, own.size))[0]
+    return lines[_last_progress(lines)[0] :]
 
 
-def _last_words(lines: list[LogLine]) -> tuple[str, str]:
-    """Return the cause that came after the last progress, and that progress."""
+def _last_progress(lines: Sequence[LogLine]) -> tuple[int, str]:
+    """Return where the last progress stands, and that progress in words."""
     last, report, coarse = 0, "", True
     for index, line in enumerate(lines):
         found = progress.progress(progress.latest(line))
         if found and found.series != WORK and coarse >= found.coarse:
             last, report, coarse = index, progress.words(found.series, found.number), found.coarse
-    cause = failures.root(failures.find(lines[last:]))
-    return (cause.sentence if cause else ""), report
+    return last, report
 
 
 def _saved(pattern: str, ended_at: float) -> tuple[str, float] | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from watchdogd.batch.models import Ending, Job
 from watchdogd.plugin import Result, Status, critical, notice, ok
 from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
-from watchdogd.plugins.job_liveness.model import RunSituation, describe_end, jobs_are, on_nodes
+from watchdogd.plugins.job_liveness.model import RunSituation, describe_end, fate, jobs_are, on_nodes
 from watchdogd.units import format_duration
 
 CRASHES = "crashes"
@@ -28,10 +28,12 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
     if not crashed:
         return [ok("no crash loop", subject=CRASHES)] if history.crashes_reported else []
     what = "jobs" if len({end.id for end in crashed}) > 1 else f"attempts of job {crashed[0].id}"
-    line = f"crash loop: the last {len(crashed)} {what} failed within minutes; {describe_end(crashed[0])}"
+    found = history.post_mortem_at(crashed[0])
+    line = (
+        f"crash loop: the last {len(crashed)} {what} failed within minutes: {found.cause or crashed[0].how}"
+    )
     holds = [situation.order("hold", job) for job in situation.waiting]
-    more = [describe_end(end) for end in crashed[1:]]
-    details = "\n".join([*(history.post_mortem_at(end) for end in crashed[:1]), *more, *holds]).strip()
+    details = "\n".join([*filter(None, [found.work]), *map(describe_end, crashed), *holds])
     return [critical(f"{line}; {jobs_are(situation.queued)} waiting", subject=CRASHES, details=details)]
 
 
@@ -84,11 +86,13 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
     rest = f"{situation.noun} {successor}; {jobs_are(situation.queued)} waiting"
     for end in history.news:
         if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
-            yield _restart(describe_end(end), history.post_mortem_at(end), rest, end.reason)
+            found = history.post_mortem_at(end)
+            details = "; ".join(filter(None, [describe_end(end), end.reason]))
+            yield _restart([fate(end, found.cause), found.work, rest], details)
     for seen_job in lost_jobs(situation, history).values():
         why = situation.snapshot.endings_trouble or "accounting has no end of it"
         gone = f"{situation.noun} {seen_job.id} is gone, how it ended is not known ({why})"
-        yield _restart(gone, history.post_mortems.get(seen_job.key, ""), rest, "")
+        yield _restart([gone, str(history.post_mortems.get(seen_job.key, "")), rest])
 
 
 def _planned(situation: RunSituation, history: JobHistory, job: Job) -> bool:
@@ -105,9 +109,8 @@ def _planned(situation: RunSituation, history: JobHistory, job: Job) -> bool:
     return job.waiting and job.reason == "BeginTime" and (job.start_estimate or 0.0) > situation.now + LATER
 
 
-def _restart(what: str, post_mortem: str, rest: str, details: str) -> Result:
-    known = f"; {post_mortem}" if post_mortem else ""
-    return notice(f"restart: {what}{known}; {rest}", details=details)
+def _restart(parts: list[str], details: str = "") -> Result:
+    return notice(f"restart: {'; '.join(filter(None, parts))}", details=details)
 
 
 def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: ObservedJob) -> Result:
@@ -117,10 +120,9 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
     how = f": {end.how}" if end and end.state != "REQUEUED" else ""
     waits = f"waits ({job.reason})" if job.reason else "waits"
     goes_on = waits if job.waiting else f"runs again{on_nodes(job.nodes)}"
-    known = f"; {history.post_mortems[seen_job.key]}" if history.post_mortems.get(seen_job.key) else ""
+    found = str(history.post_mortems.get(seen_job.key, ""))
     ended = f"was requeued{_ran(seen_job, end)}{on_nodes(seen_job.nodes)}{how}"
-    line = f"restart: job {job.id} {ended}, and {goes_on}{known}"
-    return notice(line, details=situation.order("earlier", job))
+    return _restart([f"job {job.id} {ended}, and {goes_on}", found], situation.order("earlier", job))
 
 
 def _ran(seen_job: ObservedJob, end: Ending | None) -> str:

@@ -19,10 +19,12 @@ from watchdogd.plugins.job_liveness.model import (
     clear_command,
     describe_end,
     describe_stuck,
+    fate,
     jobs_are,
     on_nodes,
     reason_of,
 )
+from watchdogd.plugins.job_liveness.postmortem import PostMortem
 from watchdogd.units import format_duration, iso
 
 
@@ -130,9 +132,9 @@ def _disobeys(situation: RunSituation, pressed: KillSwitch, job: Job) -> bool:
     return situation.now - since > situation.limits.obey_within and not job.leaving
 
 
-_UNCERTAIN = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"})
-"""Ends that Slurm may follow by a requeue under the same id, or that a job has here which another cluster of
-the federation took."""
+_UNCERTAIN = frozenset({"PREEMPTED", "REVOKED"})
+"""Ends that Slurm may follow by a requeue under the same id a while later, or that a job has here which
+another cluster of the federation took. A node's failure is followed by a requeue at once, or by none."""
 HIDING = {
     "slurm": "PrivateData=jobs of this cluster hides the jobs",
     "pbs": "query_other_jobs=False of this server hides the jobs",
@@ -234,22 +236,26 @@ def hidden_jobs(situation: RunSituation) -> str:
 def _gone(situation: RunSituation, history: JobHistory) -> Result:
     """Report how it is gone. Somebody who cancelled its last job wants no other in its place."""
     last = history.last
+    found = _lost_post_mortem(history)
+    why = f": {found.cause}" if found.cause else ""
     if situation.process:
-        line = f"not running: {_lost_line(situation, history)}"
-        return critical(line, details=_lost_post_mortem(history)).triggers("on_gone")
+        line = f"not running{why}: {_lost_line(situation, history)}"
+        return critical(line, details=found.work).triggers("on_gone")
     if last is None or any(seen_job.ran for seen_job in history.lost.values()):
-        why = situation.snapshot.endings_trouble or "accounting has no end of it"
-        line = f"neither running nor scheduled: {_lost_line(situation, history)}"
-        details = [*filter(None, [_lost_post_mortem(history)]), *_last_lines(history)]
-        line += f"; how it ended is not known ({why})"
+        doubt = situation.snapshot.endings_trouble or "accounting has no end of it"
+        line = f"neither running nor scheduled{why}: {_lost_line(situation, history)}"
+        details = [*filter(None, [found.work]), *_last_lines(history)]
+        line += f"; how it ended is not known ({doubt})"
         return critical(line, details="\n".join(details)).triggers("on_gone")
     if last.well:
         done = f"If finished: watchdogd finish {situation.run.name}"
         return warning(
             f"nothing runs or waits: {describe_end(last)}: finished, or out of jobs?", details=done
         )
-    details = [*filter(None, [history.post_mortem_at(last)]), *_last_lines(history)[1:]]
-    gone = critical(f"neither running nor scheduled: {describe_end(last)}", details="\n".join(details))
+    found = history.post_mortem_at(last)
+    details = [*filter(None, [found.work]), *_last_lines(history)]
+    line = f"{fate(last, found.cause)}; nothing else runs or waits"
+    gone = critical(line, details="\n".join(details))
     return gone if last.cancelled_by else gone.triggers("on_gone")
 
 
@@ -261,10 +267,10 @@ def _lost_line(situation: RunSituation, history: JobHistory) -> str:
     return f"{which} was last seen at {iso(seen)}, {situation.ago(seen)} ago"
 
 
-def _lost_post_mortem(history: JobHistory) -> str:
+def _lost_post_mortem(history: JobHistory) -> PostMortem:
     """Return the post-mortem of the job that vanished without a known end."""
     observed = [seen_job for seen_job in history.lost.values() if seen_job.ran]
-    return history.post_mortems.get(observed[-1].key, "") if observed else ""
+    return history.post_mortems.get(observed[-1].key, PostMortem()) if observed else PostMortem()
 
 
 def _last_lines(history: JobHistory) -> list[str]:

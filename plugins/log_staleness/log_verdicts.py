@@ -54,10 +54,9 @@ def _numbers(log: RunLog) -> dict[str, bool]:
 def _not_judged(log: RunLog, excuse: str) -> Iterator[Result]:
     """Report OK for all; what was wrong with a job that is over ends without a word of its own.
 
-    The details are what the log said last: evidence for whoever tells how the job ended.
+    The details are what the log said last: evidence for job_liveness, which tells how the job ended, and why.
     """
-    details = "\n".join(filter(None, [wording.cause(log), wording.evidence(log)]))
-    said = ok(f"{wording.before(log)}not judged: {excuse}", details=details)
+    said = ok(f"{wording.before(log)}not judged: {excuse}", details=wording.evidence(log))
     yield replace(said, progress=Progress())
     spoken = [SUBJECTS[name] for name, told in _numbers(log).items() if told]
     for subject in [*spoken, *(["must_not_see"] if log.told.forbidden else [])]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchdogd.batch.run_models import WEAK
+from watchdogd.checks import cause_lookups
 from watchdogd.parsers.logs import progress
 from watchdogd.plugin import Metric, Suspect
 from watchdogd.system.number import count
@@ -27,9 +28,8 @@ def cause(log: RunLog) -> str:
     if log.told.cause is None:
         return ""
     known, core, peer = log.told.cause.cause, log.told.cause.core, log.told.peer
-    if known.peer and peer and peer.address == known.peer and peer.node:
-        return f"cause: {known.sentence}, which is {peer.node} (--exclude={peer.node})"
-    return f"cause: {known.sentence}, core file {core}" if core else f"cause: {known.sentence}"
+    node = peer.node if known.peer and peer and peer.address == known.peer else ""
+    return f"cause: {cause_lookups.words(known, node, core)}"
 
 
 def number(step: LastStep) -> str:

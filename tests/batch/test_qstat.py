@@ -108,7 +108,7 @@ def test_json_as_pbs_writes_it() -> None:
     assert (held.name, held.reason) == ("5", "Hold_Types u")
     assert qstat.gpus(JSON, "88[1].batch") == {"n8": 4, "n9": 4}
     (end,) = qstat.endings(found)
-    assert (end.id, end.how, end.lasted) == ("88[0].batch", "FAILED with exit code 3", 600.0)
+    assert (end.id, end.how, end.lasted) == ("88[0].batch", "FAILED (exit 3)", 600.0)
     assert qstat.records('{"timestamp":1, "pbs_version":"19.1.1", "pbs_server":"batch"}') == {}
 
 
@@ -116,8 +116,8 @@ def test_json_as_pbs_writes_it() -> None:
     ("fields", "how"),
     [
         ("Exit_status = 0", "COMPLETED"),
-        ("Exit_status = 1", "FAILED with exit code 1"),
-        ("Exit_status = 137", "FAILED with exit code 137"),
+        ("Exit_status = 1", "FAILED (exit 1)"),
+        ("Exit_status = 137", "FAILED (exit 137)"),
         ("Exit_status = 271\n    substate = 91", "CANCELLED by signal 15"),
         ("Exit_status = 267\n    substate = 93", "FAILED by signal 11"),
         ("Exit_status = -29", "TIMEOUT"),

@@ -80,13 +80,13 @@ def test_completed() -> None:
 @pytest.mark.parametrize(
     ("state", "code", "how"),
     [
-        ("FAILED", "3:0", "FAILED with exit code 3"),
+        ("FAILED", "3:0", "FAILED (exit 3)"),
         ("FAILED", "0:9", "FAILED by signal 9"),
         ("FAILED", "0:53", "FAILED, since its output file (--output, --error) could not be opened"),
         ("TIMEOUT", "0:0", "TIMEOUT"),
         ("OUT_OF_MEMORY", "0:125", "OUT_OF_MEMORY"),
         (" OUT_OF_MEMORY ", "0:125", "OUT_OF_MEMORY"),
-        ("NODE_FAIL", "1:0", "NODE_FAIL with exit code 1"),
+        ("NODE_FAIL", "1:0", "NODE_FAIL (exit 1)"),
         ("PREEMPTED", "0:0", "PREEMPTED"),
         ("CANCELLED by 1002", "0:0", "CANCELLED by 1002"),
         ("CANCELLED by 0", "0:15", "CANCELLED by 0"),
@@ -121,24 +121,24 @@ def test_steps_are_dropped() -> None:
 
 STEPS = [
     ("FAILED", "77:0", [("batch", "FAILED", "77:0"), ("0", "OUT_OF_MEMORY", "0:125")],
-     "FAILED with exit code 77 (step 0: OUT_OF_MEMORY)"),
+     "FAILED (exit 77; step 0: OUT_OF_MEMORY)"),
     ("FAILED", "1:0", [("batch", "OUT_OF_MEMORY", "0:125"), ("0", "COMPLETED", "0:0")],
-     "FAILED with exit code 1 (batch: OUT_OF_MEMORY)"),
+     "FAILED (exit 1; batch: OUT_OF_MEMORY)"),
     ("FAILED", "134:0", [("0", "FAILED", "0:6"), ("1", "OUT_OF_MEMORY", "0:125")],
-     "FAILED with exit code 134 (step 1: OUT_OF_MEMORY)"),
+     "FAILED (exit 134; step 1: OUT_OF_MEMORY)"),
     ("FAILED", "134:0", [("0", "FAILED", "0:6"), ("1", "CANCELLED", "0:15")],
-     "FAILED with exit code 134 (step 0: FAILED by signal 6)"),
+     "FAILED (exit 134; step 0: FAILED by signal 6)"),
     ("FAILED", "77:0", [("batch", "FAILED", "77:0"), ("0", "CANCELLED", "0:6")],
-     "FAILED with exit code 77 (step 0: CANCELLED by signal 6)"),
-    ("FAILED", "77:0", [("0", "CANCELLED", "0:15")], "FAILED with exit code 77"),
+     "FAILED (exit 77; step 0: CANCELLED by signal 6)"),
+    ("FAILED", "77:0", [("0", "CANCELLED", "0:15")], "FAILED (exit 77)"),
     ("TIMEOUT", "0:0", [("batch", "CANCELLED", "0:15"), ("0", "OUT_OF_MEMORY", "0:125")],
      "TIMEOUT (step 0: OUT_OF_MEMORY)"),
     ("TIMEOUT", "0:0", [("batch", "CANCELLED", "0:15"), ("0", "FAILED", "0:6")], "TIMEOUT"),
-    ("FAILED", "3:0", [("batch", "FAILED", "3:0"), ("0", "FAILED", "3:0")], "FAILED with exit code 3"),
-    ("FAILED", "137:0", [("0", "FAILED", "0:9")], "FAILED with exit code 137"),
+    ("FAILED", "3:0", [("batch", "FAILED", "3:0"), ("0", "FAILED", "3:0")], "FAILED (exit 3)"),
+    ("FAILED", "137:0", [("0", "FAILED", "0:9")], "FAILED (exit 137)"),
     ("CANCELLED by 1002", "0:0", [("batch", "CANCELLED", "0:15")], "CANCELLED by 1002"),
     ("OUT_OF_MEMORY", "0:125", [("batch", "OUT_OF_MEMORY", "0:125")], "OUT_OF_MEMORY"),
-    ("FAILED", "1:0", [], "FAILED with exit code 1"),
+    ("FAILED", "1:0", [], "FAILED (exit 1)"),
 ]  # fmt: skip
 
 
@@ -310,7 +310,7 @@ esac
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     seen = slurm_snapshot.look([DEFAULTS["JobName"]], [], {}, 30.0, now)
     assert [end.how for end in seen.ended(DEFAULTS["JobName"])] == [
-        "FAILED with exit code 77 (step 0: OUT_OF_MEMORY)",
+        "FAILED (exit 77; step 0: OUT_OF_MEMORY)",
         "COMPLETED",
     ]
     assert len((tmp_path / "asked").read_text().splitlines()) == 2

@@ -82,7 +82,7 @@ KINDS: dict[str, tuple[str, Callable[[], str]]] = {
         "WARNING",
         lambda: _result([*node_checks.no_access("its GPUs", "no step may be started", reported=False)][-1]),
     ),
-    "a job was replaced": ("INFO", lambda: _result(restarts._restart("job 1 failed", "", "2 is next", ""))),
+    "a job was replaced": ("INFO", lambda: _result(restarts._restart(["job 1 failed", "2 is next"]))),
     "a plugin's own": ("INFO", lambda: _result(said_by_a_plugin("the epoch is over"))),
     "a plugin's own warning": ("WARNING", lambda: _result(said_by_a_plugin("x", label="WARNING"))),
     "a plugin's odd label": ("INFO", lambda: _result(said_by_a_plugin("x", label="<!channel>\n[OK]"))),

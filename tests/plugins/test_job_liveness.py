@@ -322,7 +322,7 @@ def test_the_failed_one_before_a_strange_one_is_told_all_the_same(watch: Watch) 
     results = watch.look(job("89", state="HIBERNATING"), ends=(end(),))
     assert the(results).status is Status.UNKNOWN
     (said,) = notices(results)
-    assert "ended FAILED with exit code 3" in said
+    assert "FAILED (exit 3)" in said
     assert "job 89 is next" in said
 
 
@@ -330,7 +330,7 @@ def test_an_end_in_a_word_that_nobody_knows_is_an_end(watch: Watch) -> None:
     watch.look(job())
     result = the(watch.look(ends=(end(state="MELTED", exit_code=0),)))
     assert result.status is Status.CRITICAL
-    assert "job 88 ended MELTED at" in result.summary
+    assert "job 88 MELTED after" in result.summary
 
 
 # ------------------------------------------------------------------ renamed
@@ -402,9 +402,7 @@ def test_gone_with_exit_code_once_two_sources_agree(watch: Watch) -> None:
     watch.look(job())
     result = the(watch.look(ends=(end(at=START + 90),)))
     assert result.status is Status.CRITICAL
-    assert result.summary.startswith(
-        "neither running nor scheduled: job 88 ended FAILED with exit code 3 at "
-    )
+    assert result.summary.startswith("job 88 FAILED (exit 3) after ")
     assert "after 6m30s on node[2-3]" in result.summary
     assert result.trigger == "on_gone"
 
@@ -468,10 +466,10 @@ def test_silent_accounting_is_named(watch: Watch) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"state": "TIMEOUT", "exit_code": 0}, "ended TIMEOUT at"),
-        ({"state": "OUT_OF_MEMORY", "exit_code": 0, "signal": 125}, "ended OUT_OF_MEMORY at"),
-        ({"state": "CANCELLED", "exit_code": 0, "cancelled_by": "bob"}, "ended CANCELLED by bob"),
-        ({"state": "FAILED", "exit_code": 0, "signal": 9}, "ended FAILED by signal 9"),
+        ({"state": "TIMEOUT", "exit_code": 0}, "TIMEOUT after"),
+        ({"state": "OUT_OF_MEMORY", "exit_code": 0, "signal": 125}, "OUT_OF_MEMORY after"),
+        ({"state": "CANCELLED", "exit_code": 0, "cancelled_by": "bob"}, "CANCELLED by bob"),
+        ({"state": "FAILED", "exit_code": 0, "signal": 9}, "FAILED by signal 9"),
         ({"state": "CANCELLED", "exit_code": None, "signal": None, "started_at": None}, "before it started"),
     ],
 )
@@ -482,13 +480,63 @@ def test_how_it_ended(watch: Watch, fields: dict[str, Any], words: str) -> None:
     assert words in result.summary
 
 
-@pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL"])
-def test_what_may_be_requeued_is_given_time(watch: Watch, state: str) -> None:
+def test_what_may_be_requeued_is_given_time(watch: Watch) -> None:
     watch.look(job())
-    ends = (end(at=START + 90, state=state, exit_code=0),)
+    ends = (end(at=START + 90, state="PREEMPTED", exit_code=0),)
     assert the(watch.look(ends=ends)).status is Status.OK
     assert the(watch.look(ends=ends, after=130)).status is Status.CRITICAL
-    assert state in the(watch.look(ends=ends)).summary
+    assert "PREEMPTED" in the(watch.look(ends=ends)).summary
+
+
+@pytest.mark.parametrize("state", ["NODE_FAIL", "BOOT_FAIL"])
+def test_a_failed_node_that_accounting_knows_is_told_at_once(watch: Watch, state: str) -> None:
+    watch.look(job())
+    gone = the(watch.look(ends=(end(at=START + 90, state=state, exit_code=0),)))
+    assert gone.status is Status.CRITICAL
+    assert gone.summary.startswith(f"job 88 {state} after ")
+
+
+def test_the_cause_is_sought_in_the_jobs_own_output_and_told_once_in_the_first_line(
+    watch: Watch, left: Path, tmp_path: Path
+) -> None:
+    errors, output = tmp_path / "88.err", tmp_path / "88.out"
+    errors.write_text("[rank12]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    output.write_text("srun: error: n3: task 12: Exited with exit code 1\n")
+    (left / "main_log.txt").write_text(" iteration     1243/  90000 | lm loss: 2.3E+00 |\n")
+    for path in (errors, output, left / "main_log.txt"):
+        os.utime(path, (START + 85, START + 85))
+    watch.parameters |= {"log": str(left / "main_log*")}
+    watch.look(job(nodes="n3"))
+    theirs: dict[str, Any] = {"outputs": (str(errors), str(output)), "nodes": "n3", "exit_code": 1}
+    gone = the(watch.look(ends=(end(at=START + 90, **theirs),)))
+    said, why = "job 88 FAILED (exit 1) after 6m30s", "GPU out of memory on rank 12, node n3"
+    assert gone.summary == f"{said}: {why}; nothing else runs or waits"
+    assert "out of memory" not in gone.details
+    assert gone.details.startswith("iteration 1243 was reached\n")
+
+
+def test_output_of_an_earlier_job_tells_no_cause(watch: Watch, tmp_path: Path) -> None:
+    old = tmp_path / "train.out"
+    old.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    os.utime(old, (START - 4000, START - 4000))
+    watch.look(job())
+    outputs = (str(old), str(tmp_path / "none"), "/dev/null")
+    gone = the(watch.look(ends=(end(at=START + 90, outputs=outputs),)))
+    assert gone.summary == "job 88 FAILED (exit 3) after 6m30s on node[2-3]; nothing else runs or waits"
+
+
+def test_a_refused_connection_names_the_node_behind_the_address(watch: Watch, tmp_path: Path) -> None:
+    errors = tmp_path / "88.err"
+    errors.write_text(
+        "n2:71:71 [0] NCCL INFO NET/Socket : Using [0]hsn0:10.0.0.7<0>\n"
+        "n3:72:72 [0] misc/socket.cc:477 NCCL WARN socketStartConnect: Connect to 10.0.0.7<43257> failed : "
+        "Connection refused\n"
+    )
+    os.utime(errors, (START + 85, START + 85))
+    watch.look(job(nodes="n[2-3]"))
+    ended = end(at=START + 90, nodes="n[2-3]", outputs=(str(errors),))
+    gone = the(watch.look(ends=(ended,)))
+    assert "with peer 10.0.0.7, which is n2 (--exclude=n2); nothing else" in gone.summary
 
 
 def test_an_end_of_an_earlier_life_of_the_id_is_not_this_one(watch: Watch) -> None:
@@ -509,7 +557,7 @@ def test_the_end_stays_known_when_accounting_forgets(watch: Watch) -> None:
     watch.look(ends=(end(at=START + 90),))
     result = the(watch.look(ends=None, after=5 * 86400))
     assert result.status is Status.CRITICAL
-    assert "exit code 3" in result.summary
+    assert "(exit 3)" in result.summary
 
 
 def test_the_one_that_ran_is_told_not_those_cancelled_with_it(watch: Watch) -> None:
@@ -518,7 +566,7 @@ def test_the_one_that_ran_is_told_not_those_cancelled_with_it(watch: Watch) -> N
         end(at=START + 90),
         end("89", at=START + 91, state="CANCELLED", exit_code=0, started_at=None, cancelled_by="alice"),
     )
-    assert "job 88 ended FAILED" in the(watch.look(ends=ends)).summary
+    assert "job 88 FAILED" in the(watch.look(ends=ends)).summary
 
 
 def test_a_job_that_squeue_never_saw(watch: Watch) -> None:
@@ -526,7 +574,7 @@ def test_a_job_that_squeue_never_saw(watch: Watch) -> None:
     watch.look(ends=(end(at=START + 90, state="COMPLETED", exit_code=0),))
     result = the(watch.look(ends=(end("95", at=START + 150, started_at=START + 149),)))
     assert result.status is Status.CRITICAL
-    assert "job 95 ended FAILED with exit code 3" in result.summary
+    assert "job 95 FAILED (exit 3)" in result.summary
 
 
 def test_a_new_job_is_ok_again(watch: Watch) -> None:
@@ -547,7 +595,7 @@ def test_never_seen_alive(watch: Watch) -> None:
     result = the(watch.look(ends=(before,), after=121))
     assert result.status is Status.WARNING
     assert f"never seen alive: no job named '{NAME}' of alice, bob since watching began at" in result.summary
-    assert "; before that job 70 ended FAILED with exit code 1" in result.summary
+    assert "; before that job 70 ended FAILED (exit 1)" in result.summary
 
 
 def test_finished_is_said_once_and_nothing_is_expected(watch: Watch) -> None:
@@ -658,7 +706,7 @@ def test_restart_is_told_once(watch: Watch) -> None:
     results = watch.look(job("90", started_at=START + 95), waiting(tasks=6), ends=ends)
     assert the(results).status is Status.OK
     (said,) = notices(results)
-    assert said.startswith("restart: job 88 ended NODE_FAIL at ")
+    assert said.startswith("restart: job 88 NODE_FAIL after ")
     assert said.endswith("job 90 took over; 6 jobs are waiting")
     assert notices(watch.look(job("90", started_at=START + 95), ends=ends)) == []
 
@@ -668,12 +716,12 @@ def test_a_job_that_still_completes_took_nothing_over(watch: Watch) -> None:
     over = (end(at=START + 90, state="CANCELLED", exit_code=0, cancelled_by="bob"),)
     assert notices(watch.look(job(state="COMPLETING"), ends=over)) == []
     gone = the(watch.look(ends=over))
-    assert "job 88 ended CANCELLED by bob" in gone.summary
+    assert "job 88 CANCELLED by bob" in gone.summary
     watch.look(job("90", started_at=START + 200))
     last = end("90", at=START + 290, started_at=START + 200)
     assert notices(watch.look(job("90", state="COMPLETING"), waiting("91"), ends=(*over, last))) == []
     (said,) = notices(watch.look(waiting("91"), ends=(*over, last)))
-    assert "job 90 ended FAILED with exit code 3" in said
+    assert "job 90 FAILED (exit 3)" in said
     assert "job 91 is next" in said
 
 
@@ -764,7 +812,7 @@ def test_a_job_that_comes_again_by_plan_is_no_restart(watch: Watch, accounted: s
 @pytest.mark.parametrize(
     ("attempt", "estimate", "said"),
     [
-        ({"state": "FAILED", "exit_code": 7}, PERIOD, "FAILED with exit code 7, and waits (BeginTime)"),
+        ({"state": "FAILED", "exit_code": 7}, PERIOD, "FAILED (exit 7), and waits (BeginTime)"),
         ({"state": "COMPLETED", "exit_code": 0, "signal": 9}, PERIOD, "by signal 9"),
         (None, 120.0, "and waits (BeginTime)"),  # Slurm's own delay after a requeue
         (None, None, "and waits (BeginTime)"),
@@ -820,7 +868,7 @@ def test_an_end_with_a_successor_that_waits_is_one_notice(watch: Watch, state: s
     results = watch.look(waiting("90", "Resources"), ends=ended)
     assert the(results).status is Status.OK
     (said,) = notices(results)
-    assert f"ended {state} at " in said
+    assert f"job 88 {state} after " in said
     assert "job 90 is next" in said
     assert notices(watch.look(waiting("90", "Resources"), ends=ended, after=3600)) == []
 
@@ -846,9 +894,9 @@ def test_a_restart_names_cause_and_lost_work(watch: Watch, left: Path) -> None:
     watch.look(job(), waiting(tasks=7))
     results = watch.look(job("90", started_at=START + 95), waiting(tasks=6), ends=(end(at=START + 90),))
     (said,) = notices(results)
-    assert "FAILED with exit code 3" in said
+    assert "FAILED (exit 3)" in said
     lost = "work lost: 5m since global_step1200 (iteration 1243 was reached)"
-    assert f"; cause: GPU out of memory on rank 7; {lost}; " in said
+    assert f"GPU out of memory on rank 7; {lost}; " in said
     assert said.endswith("job 90 took over; 6 jobs are waiting")
 
 
@@ -862,7 +910,7 @@ def test_the_log_that_bears_the_jobs_id_is_its_own(watch: Watch, left: Path, nam
     watch.look(job("91", id="88_1"), waiting("88", id="88_[2-9]", tasks=8))
     over = (end("91", id="88_1", at=START + 90),)
     (said,) = notices(watch.look(job("92", id="88_2", started_at=START + 91), ends=over))
-    assert "; cause: GPU out of memory on rank 7; iteration 1243 was reached; " in said
+    assert ": GPU out of memory on rank 7; iteration 1243 was reached; " in said
 
 
 def test_a_het_job_is_one_job(watch: Watch) -> None:
@@ -875,9 +923,9 @@ def test_a_het_job_is_one_job(watch: Watch) -> None:
     assert notices(watch.look(parts[1], ends=half)) == []
     ends = (*half, end("89", id="88+1", state="OUT_OF_MEMORY", exit_code=0, nodes="n[4-5]"))
     result = the(watch.look(ends=ends))
-    assert result.summary.startswith("neither running nor scheduled: job 88 ended OUT_OF_MEMORY at")
+    assert result.summary.startswith("job 88 OUT_OF_MEMORY after")
     assert "on n1,n[4-5]" in result.summary
-    assert result.details == ""
+    assert result.details.count("job 88 ended") == 1
 
 
 def test_components_of_a_het_job_are_no_crash_loop(watch: Watch) -> None:
@@ -905,7 +953,7 @@ def test_what_is_gone_has_lost_work_too(watch: Watch, left: Path) -> None:
     watch.look(job())
     (left / "main_log.txt").unlink()
     details = [the(watch.look(ends=(end(at=START + 90),))).details for _ in range(3)]
-    assert details == ["work lost: 5m since global_step1200"] * 3
+    assert [said.splitlines()[0] for said in details] == ["work lost: 5m since global_step1200"] * 3
 
 
 def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
@@ -918,10 +966,7 @@ def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
         results = watch.look(job(str(number + 1), started_at=at + 1), waiting(tasks=7), ends=ends)
     result = the(results, "crashes")
     assert result.status is Status.CRITICAL
-    assert (
-        "crash loop: the last 3 jobs failed within minutes; job 92 ended FAILED with exit code 1"
-        in result.summary
-    )
+    assert "crash loop: the last 3 jobs failed within minutes: FAILED (exit 1); 7 jobs" in result.summary
     assert "7 jobs are waiting" in result.summary
     assert notices(results) == []
     assert "scontrol hold 89" in result.details
@@ -943,7 +988,7 @@ def starts_anew(watch: Watch, state: str, times: int) -> list[Result]:
 def test_a_job_that_is_requeued_within_minutes_time_and_again_is_a_crash_loop(watch: Watch) -> None:
     result = the(starts_anew(watch, "REQUEUED", 3), "crashes")
     assert result.status is Status.CRITICAL
-    assert "crash loop: the last 3 attempts of job 88 failed within minutes; job 88 ended REQUEUED" in (
+    assert "crash loop: the last 3 attempts of job 88 failed within minutes: REQUEUED; 1 job" in (
         result.summary
     )
     assert "scontrol hold 88" in result.details
@@ -964,7 +1009,7 @@ def test_what_comes_of_a_crash_loop_is_told_anew(watch: Watch) -> None:
     assert (the(results).status, the(results, "crashes").status) == (Status.OK, Status.CRITICAL)
     last = end("93", at=watch.now + 30, started_at=watch.now, exit_code=1)
     results = watch.look(ends=(*ends, last))
-    assert the(results).summary.startswith("neither running nor scheduled: job 93 ended FAILED")
+    assert the(results).summary.startswith("job 93 FAILED")
     assert (the(results, "crashes").status, the(results, "crashes").quiet) == (Status.OK, True)
 
 
@@ -1004,7 +1049,7 @@ def test_the_whole_story(watch: Watch) -> None:
     late = end("95", at=watch.now + 31, submitted_at=watch.now + 29, started_at=watch.now + 30)
     results = watch.look(ends=(*ends, late))
     assert the(results).status is Status.CRITICAL
-    assert "neither running nor scheduled: job 95 ended FAILED with exit code 3" in the(results).summary
+    assert "job 95 FAILED (exit 3)" in the(results).summary
     watch.look(ends=(*ends, late))
     results = watch.look(job("96", started_at=watch.now, submitted_at=watch.now), ends=(*ends, late))
     assert (the(results).status, the(results).quiet, notices(results)) == (Status.OK, False, [])
@@ -1054,7 +1099,7 @@ def test_a_fault_before_the_switch_stays_a_fault(watch: Watch) -> None:
     watch.look(ends=ends)
     watch.now += 300
     watch.press()
-    assert "neither running nor scheduled" in the(watch.look(ends=ends)).summary
+    assert "nothing else runs or waits" in the(watch.look(ends=ends)).summary
     watch.switch.unlink()
     assert the(watch.look(ends=ends)).status is Status.CRITICAL
 

@@ -171,8 +171,8 @@ def test_candidates_are_ready_to_paste_and_forgotten_in_time() -> None:
     [result] = to_exclude(GPUS, RUN, seen, known)
     assert (result.status, result.subject) == (Status.WARNING, "exclude")
     assert result.summary == (
-        "run-17: more than one job failed on cn03 (1 FAILED with exit code 1, 2 FAILED with exit code 1); "
-        "cn04 (1 FAILED with exit code 1, 2 FAILED with exit code 1): keep the next one off: "
+        "run-17: more than one job failed on cn03 (1 FAILED (exit 1), 2 FAILED (exit 1)); "
+        "cn04 (1 FAILED (exit 1), 2 FAILED (exit 1)): keep the next one off: "
         "--exclude=cn03,cn04"
     )
     assert [each.subject for each in to_exclude(GPUS, None, seen, NodeHealthState())] == ["exclude tr11"]

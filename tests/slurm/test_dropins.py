@@ -141,7 +141,7 @@ def test_a_failed_one_is_critical_with_its_last_lines_until_the_next_ends_well(
     slurm: Cluster, home: Home
 ) -> None:
     script = Follower(slurm, home, "cron.hourly/copy.slurm", job("echo no room left; exit 3"))
-    failed = script.until("FAILED with exit code 3 on node")
+    failed = script.until("FAILED (exit 3) on node")
     assert (failed.status, failed.details) == (Status.CRITICAL, "no room left")
     bad_id = script.known.last
     script.path.write_text(job("sleep 3"))
@@ -251,7 +251,7 @@ def test_an_array_is_judged_by_all_its_tasks(slurm: Cluster, home: Home) -> None
     array = script.job
     end = script.until("of 3 tasks of job")
     assert end.status is Status.CRITICAL
-    assert f"1 of 3 tasks of job {array} did not end well: {array}_2 FAILED with exit code 1" in end.summary
+    assert f"1 of 3 tasks of job {array} did not end well: {array}_2 FAILED (exit 1)" in end.summary
 
 
 def test_an_end_during_a_long_downtime_is_known_from_accounting(slurm: Cluster, home: Home) -> None:
@@ -265,7 +265,7 @@ def test_an_end_during_a_long_downtime_is_known_from_accounting(slurm: Cluster, 
     script.memory = memory_of(replace(script.known, seen=script.known.seen - 7200.0))
     end = script.look()
     assert end.status is Status.CRITICAL
-    assert f"job {job_id} FAILED with exit code 4" in end.summary
+    assert f"job {job_id} FAILED (exit 4)" in end.summary
 
 
 def test_looking_only_submits_nothing(slurm: Cluster, home: Home) -> None:
@@ -318,7 +318,7 @@ def test_a_daemon_inside_of_a_job_submits_follows_and_tells(slurm: Cluster) -> N
         shutil.chown(folder / name, "alice", "alice")
     alerts = folder / "alerts.log"
     link = slurm.sbatch("alice", f"exec {slurm.watchdogd} run --home {folder}", "--mem=256M", "--time=5")
-    headline = re.compile(r"\[CRITICAL\] cron\.daily/fails\.slurm: job (\d+) FAILED with exit code 5")
+    headline = re.compile(r"\[CRITICAL\] cron\.daily/fails\.slurm: job (\d+) FAILED (exit 5)")
     told = wait_until(
         lambda: headline.search(alerts.read_text()) if alerts.exists() else None,
         120,

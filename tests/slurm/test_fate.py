@@ -76,7 +76,7 @@ def test_ends_in_words() -> None:
     assert over([ended("88")], "88").text.startswith("job 88 ended well after 1m30s, ")
     bad = over([ended("88", "FAILED", 3)], "88")
     assert bad.status is Status.CRITICAL
-    assert bad.text.startswith("job 88 FAILED with exit code 3 on node1 after 1m30s, ")
+    assert bad.text.startswith("job 88 FAILED (exit 3) on node1 after 1m30s, ")
     tasks = [ended(f"88_{task}", "TIMEOUT" if task > 2 else "COMPLETED") for task in range(1, 10)]
     many = over(tasks, "88").text
     assert many.startswith("7 of 9 tasks of job 88 did not end well: 88_3 TIMEOUT on node1")

@@ -181,7 +181,7 @@ class TestEnded:
     def test_exit_code_of_a_job_that_squeue_may_never_have_seen(self, slurm: Cluster) -> None:
         job_id = submit(slurm, "exit 3")
         end = end_of(job_id, "tr11")
-        assert (end.state, end.exit_code, end.how) == ("FAILED", 3, "FAILED with exit code 3")
+        assert (end.state, end.exit_code, end.how) == ("FAILED", 3, "FAILED (exit 3)")
         assert end.nodes == "node1"
         assert end.lasted is not None
 
@@ -217,7 +217,7 @@ class TestEnded:
     def test_a_step_that_tells_more_than_its_job(self, slurm: Cluster) -> None:
         crash = "srun --ntasks=1 bash -c 'ulimit -c 0; kill -ABRT $$'"
         job_id = submit(slurm, f"{crash}\nexit 77", name="aborted")
-        told = "FAILED with exit code 77 (step 0: CANCELLED by signal 6)"
+        told = "FAILED (exit 77; step 0: CANCELLED by signal 6)"
         wait_until(lambda: end_of(job_id, "aborted").how == told, 60, "accounting has its step")
 
     def test_accounting_knows_a_name_with_quotes(self, slurm: Cluster) -> None:

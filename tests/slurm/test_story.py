@@ -234,11 +234,10 @@ def test_the_story_of_a_run(team: Team) -> None:
     wait_until(lambda: not _open(team, "run-17"), fault + SLOW, "the stop closes quietly")
 
     # 7. one more job ends with 3, and nothing runs or waits after it
-    last = team.train(body="sleep 3; exit 3")
-    gone = team.wait_told("[CRITICAL] run-17", "neither running nor scheduled", within=3 + fault)
-    assert "FAILED" in gone
-    assert "exit code 3" in gone
-    assert last in gone
+    last = team.train(body="sleep 3; echo 'torch.OutOfMemoryError: CUDA out of memory.'; exit 3")
+    gone = team.wait_told(f"[CRITICAL] run-17: job {last} FAILED (exit 3) after", within=3 + fault)
+    assert ": GPU out of memory; " in gone.splitlines()[0]
+    assert gone.count("out of memory") == 1
     team.train()
     wait_until(lambda: team.count("[RESOLVED] run-17") == 2, 60 + fault, "the run is back")
 

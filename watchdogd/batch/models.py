@@ -139,7 +139,8 @@ class Ending:
 
     `state` is the bare word (CANCELLED, without `by 1000`), `cancelled_by` the user of a CANCELLED one,
     `exit_code` and `signal` the two halves of Slurm's `3:0`. `step` is how one of its steps has ended, where
-    that says more than the job's own end (`step 0: OUT_OF_MEMORY`), or empty.
+    that says more than the job's own end (`step 0: OUT_OF_MEMORY`), or empty. `outputs` are the files of its
+    script's output (StdOut, StdErr), of a bad end, where the controller knew it still.
     """
 
     id: str
@@ -157,6 +158,8 @@ class Ending:
     comment: str = ""
     reason: str = ""
     step: str = ""
+    outputs: tuple[str, ...] = ()
+    work_dir: str = ""
 
     @property
     def over(self) -> bool:
@@ -173,22 +176,23 @@ class Ending:
 
     @property
     def how(self) -> str:
-        """The end in words: `FAILED with exit code 3`, `CANCELLED by bob`, `FAILED by signal 9`.
+        """The end in words: `FAILED (exit 3)`, `CANCELLED by bob`, `FAILED by signal 9`.
 
-        With a step's end that says more: `FAILED with exit code 77 (step 0: OUT_OF_MEMORY)`.
+        With a step's end that says more: `FAILED (exit 77; step 0: OUT_OF_MEMORY)`.
         """
-        return f"{self._own_end} ({self.step})" if self.step else self._own_end
-
-    @property
-    def _own_end(self) -> str:
         if self.signal == _NO_OUTPUT and not self.exit_code:
             return f"{self.state}, since its output file (--output, --error) could not be opened"
+        more = f"exit {self.exit_code}" if self.exit_code and not self.cancelled_by else ""
+        more = "; ".join(filter(None, [more, self.step]))
+        return f"{self.state}{self._by}" + (f" ({more})" if more else "")
+
+    @property
+    def _by(self) -> str:
+        """Return ` by bob`, ` by signal 9`, or empty."""
         if self.cancelled_by:
-            return f"{self.state} by {self.cancelled_by}"
-        if self.exit_code:
-            return f"{self.state} with exit code {self.exit_code}"
+            return f" by {self.cancelled_by}"
         real = self.signal is not None and 0 < self.signal <= 64  # 125 is Slurm's own mark: out of memory
-        return f"{self.state} by signal {self.signal}" if real else self.state
+        return f" by signal {self.signal}" if real and not self.exit_code else ""
 
     @property
     def lasted(self) -> float | None:

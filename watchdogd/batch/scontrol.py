@@ -13,6 +13,7 @@ _EXIT = re.compile(rf"{_JOB} +Requeue=\d+ .*?ExitCode=(\d+):(\d+)", re.MULTILINE
 _STATE = re.compile(rf"{_JOB} +JobState=([A-Z_]+)", re.MULTILINE)
 _USER = re.compile(rf"{_JOB} +UserId=([^(\n]+)\(\d+\)", re.MULTILINE)
 _STDOUT = re.compile(r"^ +StdOut=(.*)$", re.MULTILINE)
+_FILE = re.compile(r"^ +(StdErr|StdOut|WorkDir)=(/.*)$", re.MULTILINE)
 _HOST = re.compile(r"^ +BatchHost=(\S+)", re.MULTILINE)
 _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 
@@ -47,6 +48,12 @@ def stdout(text: str) -> str:
     """Return where the output of the first job in `scontrol show job` goes, or empty."""
     match = _STDOUT.search(text)
     return match[1].strip() if match else ""
+
+
+def files(text: str, raw_id: str) -> dict[str, str]:
+    """Return `StdErr`, `StdOut` and `WorkDir` of one job in `scontrol show job`, as far as it has them."""
+    shown = re.split(r"^(?=JobId=)", text, flags=re.MULTILINE)
+    return dict(_FILE.findall(next((each for each in shown if each.startswith(f"JobId={raw_id} ")), "")))
 
 
 def host(text: str) -> str:

@@ -25,7 +25,7 @@ LOOKBACK = 2 * 86400.0
 """Seconds for which accounting is asked back about a run without a living job."""
 FORGET = 1800.0
 """Seconds for which a job whose end is unknown is asked after."""
-_EXIT_CODES_A_LOOK = 4
+_DETAILS_A_LOOK = 4
 _DOUBTED_A_LOOK = 3
 _SAY_LITTLE = frozenset({"FAILED", "TIMEOUT", "CANCELLED", "REQUEUED"})
 """Ends of jobs behind which a step's may say more."""
@@ -182,7 +182,7 @@ class _Look:
             for ending in (end for end in accounted if end not in attempts):
                 if ending.ended_at or ending.raw_id not in known:
                     known[ending.raw_id] = ending
-            self._exit_codes(known, (fresh | vanished.keys()) & known.keys())
+            self._details(known, (fresh | vanished.keys()) & known.keys())
             attempts = self._with_steps(known, attempts, fresh | vanished.keys(), last_look)
         return tuple(sorted(known.values(), key=_order)), attempts, trouble
 
@@ -228,7 +228,7 @@ class _Look:
         ends = [*known.values(), *attempts]
         late = [end for end in ends if end.raw_id in fresh or (end.ended_at or 0.0) >= since]
         doubted = sorted((end for end in late if end.state in _SAY_LITTLE), key=_order)
-        wanted = {end.raw_id for end in doubted[-_EXIT_CODES_A_LOOK:] if end.name in self.wanted}
+        wanted = {end.raw_id for end in doubted[-_DETAILS_A_LOOK:] if end.name in self.wanted}
         if not wanted:
             return attempts
         minutes = int((self.now - min(end.started_at or since for end in doubted)) / 60) + 10
@@ -242,14 +242,19 @@ class _Look:
             known[raw_id] = sacct.with_step(known[raw_id], steps)
         return tuple(sacct.with_step(end, steps) if end.raw_id in wanted else end for end in attempts)
 
-    def _exit_codes(self, known: dict[str, Ending], fresh: Collection[str]) -> None:
-        """Ask the controller for the exit codes that accounting does not have yet."""
-        missing = [known[raw_id] for raw_id in fresh if known[raw_id].exit_code is None]
-        for ending in sorted(missing, key=_order)[-_EXIT_CODES_A_LOOK:]:
+    def _details(self, known: dict[str, Ending], fresh: Collection[str]) -> None:
+        """Ask the controller for exit codes that accounting does not have, and a bad end's output files."""
+        wanted = [known[raw_id] for raw_id in fresh if not known[raw_id].well]
+        for ending in sorted(wanted, key=_order)[-_DETAILS_A_LOOK:]:
             answer = self._ask(("scontrol", "show", "job", ending.raw_id))
-            found = scontrol.exit_codes(answer.output).get(ending.raw_id) if answer.ok else None
-            if found:
-                known[ending.raw_id] = dataclasses.replace(ending, exit_code=found[0], signal=found[1])
+            text = answer.output if answer.ok else ""
+            if found := scontrol.exit_codes(text).get(ending.raw_id) if ending.exit_code is None else None:
+                ending = dataclasses.replace(ending, exit_code=found[0], signal=found[1])
+            files = scontrol.files(text, ending.raw_id)
+            outputs = tuple(dict.fromkeys(files[name] for name in ("StdErr", "StdOut") if name in files))
+            known[ending.raw_id] = dataclasses.replace(
+                ending, outputs=outputs, work_dir=files.get("WorkDir", "")
+            )
 
     def _doubt(self, gone: Collection[str], *, empty: bool) -> str:
         """Return why a queue is not believed in which jobs are suddenly missing, or all.

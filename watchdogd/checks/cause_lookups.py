@@ -1,0 +1,70 @@
+"""Look-ups for a cause that a log names: the node at a connection's other end, a core file; and its words."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping, Sequence
+
+from watchdogd.batch import slurmtext
+from watchdogd.parsers.logs import log_lines
+from watchdogd.parsers.logs.failures import Cause
+from watchdogd.system.command import ask
+
+DEADLINE = 3.0
+"""Seconds for each question to the name service."""
+_AT_ONCE = 256
+
+
+def words(cause: Cause, node: str = "", core: str = "") -> str:
+    """Return a cause with the node at its other end, to be left out, or the core file, where known."""
+    if node:
+        return f"{cause.sentence}, which is {node} (--exclude={node})"
+    return f"{cause.sentence}, core file {core}" if core else cause.sentence
+
+
+def core_file(folder: str, since: float) -> str:
+    """Find the newest `core`, `core.PID` or `PROGRAM.core` that was written after `since`, or empty."""
+    found = []
+    for path in glob.glob(f"{glob.escape(folder)}/core*") + glob.glob(f"{glob.escape(folder)}/*.core"):
+        try:
+            seen = os.stat(path)
+        except OSError:
+            continue  # gone, or out of reach: it helps nobody then
+        if os.path.isfile(path) and seen.st_mtime >= since:
+            found.append((seen.st_mtime, path))
+    return max(found, default=(0.0, ""))[1] if folder else ""
+
+
+def peer_node(peer: str, nodes: str, told: Mapping[str, str]) -> str:
+    """Return the name of the node at the other end, ready for `--exclude`, or empty.
+
+    Asked in this order: the log itself (`told`: NCCL names its addresses), the name service for the address,
+    the name service for all nodes of the job.
+    """
+    names = slurmtext.expand_hostlist(nodes)
+    if not log_lines.is_address(peer):
+        return log_lines.node(peer, names)
+    if peer in told and (known := log_lines.node(told[peer], names)):
+        return known
+    for host in _reverse(peer):
+        if known := log_lines.node(host, names):
+            return known
+    return _forward(names).get(peer, "")
+
+
+def _reverse(address: str) -> list[str]:
+    answer = ask(["getent", "hosts", address], deadline=DEADLINE)
+    return [host for line in answer.output.splitlines() for host in line.split()[1:]]
+
+
+def _forward(names: Sequence[str]) -> dict[str, str]:
+    """Map each address to its node; getent names the first of the lines of each name."""
+    if not names:
+        return {}
+    answer = ask(["getent", "hosts", *names[:_AT_ONCE]], deadline=DEADLINE)
+    lines = (line.split() for line in answer.output.splitlines())
+    found = (
+        (words[0], [log_lines.node(host, names) for host in words[1:]]) for words in lines if len(words) > 1
+    )
+    return {address: next(filter(None, known), "") for address, known in found}
