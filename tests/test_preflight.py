@@ -141,3 +141,38 @@ def test_the_disks_of_a_node() -> None:
         NodeDisk("node1", "/dev/a b", 7 << 10),
         NodeDisk("node1", "/x", trouble="Permission denied"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "suspect", "spares", "chosen"),
+    [
+        ([], [], 0, "n1 n2 n3 n4"),
+        ([], [], 1, "n1 n2 n3"),
+        (["n2"], [], 1, "n1 n3 n4"),
+        ([], ["n1"], 1, "n2 n3 n4"),
+        (["n2"], ["n1"], 1, "n1 n3 n4"),
+        (["n2"], ["n1"], 2, "n3 n4"),
+        (["n2", "n3"], [], 1, ""),
+        ([], [], 9, "n1"),
+    ],
+)
+def test_the_healthy_subset_to_launch_on(
+    broken: list[str], suspect: list[str], spares: int, chosen: str
+) -> None:
+    findings = [
+        *(verdicts.Finding(Status.CRITICAL, "GPUs", "", (node,)) for node in broken),
+        *(verdicts.Finding(Status.WARNING, "nodes", "", (node,)) for node in suspect),
+    ]
+    assert verdicts.healthy(findings, ("n1", "n2", "n3", "n4"), spares) == tuple(chosen.split())
+
+
+@pytest.mark.parametrize("nodes", [2, 1])
+def test_a_script_counts_its_nodes_with_the_spare_ones_or_without(nodes: int) -> None:
+    assert broken(WELL, dataclasses.replace(ASKED, nodes=nodes, spares=1)) == []
+
+
+def test_a_node_under_suspicion_is_named_and_stops_nothing() -> None:
+    facts = dataclasses.replace(WELL, suspects={"node2": "incident 3", "elsewhere": ""})
+    assert broken(facts) == []
+    (found,) = [each for each in verdicts.judge(facts, ASKED) if each.status is Status.WARNING]
+    assert (found.text, found.nodes) == ("node2 is under suspicion: incident 3", ("node2",))

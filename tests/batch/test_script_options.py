@@ -19,8 +19,16 @@ from watchdogd.batch.slurm import script_options
         (["## SBATCH -p gpu", "#sbatch -p gpu", "# SBATCH -p gpu"], set()),
         (["module load x", "#SBATCH -p gpu"], set()),
         (["#SBATCH --parsable --priority=3 --acctg-freq=5 --open-mode=append"], set()),
+        (["#SBATCH --partition", "#SBATCH -x", "#SBATCH -- -p"], {"partition", "exclude"}),
         ([], set()),
     ],
 )
 def test_what_the_lines_name(lines: list[str], expected: set[str]) -> None:
-    assert script_options("\n".join(["#!/bin/bash", *lines, "srun train"])) == expected
+    assert set(script_options("\n".join(["#!/bin/bash", *lines, "srun train"]))) == expected
+
+
+@pytest.mark.parametrize(
+    "words", ["-x n1,n[3-4]", "-xn1,n[3-4]", "--exclude=n1,n[3-4]", "--exclude n1,n[3-4]"]
+)
+def test_nodes_that_the_script_leaves_out(words: str) -> None:
+    assert script_options(f"#!/bin/sh\n#SBATCH --exclusive {words} -N2\n")["exclude"] == "n1,n[3-4]"

@@ -14,12 +14,12 @@ from watchdogd.batch.live_job import LiveJob
 from watchdogd.batch.models import Job
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmSilentError, WatchdogError
-from watchdogd.home import switches
+from watchdogd.home import node_list, switches
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident
 from watchdogd.plugin import Run, Status
-from watchdogd.remediation import executor
-from watchdogd.remediation.models import Action, ActionOutcome, ActionRecord, ActionTask
+from watchdogd.remediation import executor, job_actions
+from watchdogd.remediation.models import Action, ActionOutcome, ActionRecord, ActionTask, Exclusion
 from watchdogd.system import account, command
 
 NOW = 1_790_000_000.0
@@ -39,16 +39,24 @@ class Desk:
         self.jobs: tuple[Job, ...] = (JOB,)
         self.ran: list[tuple[str, ...]] = []
         self.run = RUN
+        self.answers: dict[str, str] = {}
+        self.refused = ""
+        patch.setattr(job_actions, "_DEADLINE", 0.2)
         patch.setattr(live_job, "locate", lambda run, users, gpus: LiveJob(run, self.jobs))
         patch.setattr(live_job, "queued", lambda run, users: self.jobs)
         patch.setattr(command, "ask", self._ask)
 
     def _ask(self, argv: tuple[str, ...], **_: object) -> command.Answer:
         self.ran.append(tuple(argv))
-        return command.Answer(tuple(argv), 0, "777\n", "", 0.1)
+        code = int(argv[1] == self.refused)
+        return command.Answer(
+            tuple(argv), code, self.answers.get(argv[1], "777\n"), "no" if code else "", 0.1
+        )
 
-    def do(self, kind: str, *words: str, trigger: str = "on_hang") -> ActionOutcome:
-        record = ActionRecord(3, "glide", trigger, Action(kind, words), NOW)
+    def do(
+        self, kind: str, *words: str, trigger: str = "on_hang", exclusion: Exclusion | None = None
+    ) -> ActionOutcome:
+        record = ActionRecord(3, "glide", trigger, Action(kind, words, exclusion), NOW)
         return executor.do(ActionTask(record, INCIDENT, self.home, self.run))
 
 
@@ -146,6 +154,53 @@ def test_a_script_is_submitted_as_the_runs(desk: Desk) -> None:
     ((*options, last),) = desk.ran
     assert options[2:] == ["--job-name=glide-175b", f"--chdir={desk.home.path}"]
     assert last == str(script)
+
+
+def test_nodes_under_suspicion_are_left_out_beside_those_of_the_script(desk: Desk) -> None:
+    desk.jobs = ()
+    (desk.home.path / "train.slurm").write_text("#!/bin/sh\n#SBATCH -x n1\nsleep 1\n")
+    node_list.add(desk.home, "n17", "glide", "", 3600, by_hand=False)
+    outcome = desk.do("resubmit", "train.slurm")
+    assert outcome.text == "train.slurm is submitted as job 777, without n17 (under suspicion)"
+    assert "--exclude=n1,n17" in desk.ran[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "listed", "ended", "change", "text"),
+    [
+        ("(null)", ["n7"], [], "n7", "without n7"),
+        ("n[1-2]", ["n7"], [], "n1,n2,n7", "without n7"),
+        ("n1,n7", ["n7"], [], None, "without n7"),
+        ("n1,n7", [], ["n7"], "n1", "no node is under strong suspicion"),
+        ("n1", [], [], None, "no node is under strong suspicion"),
+    ],
+)
+def test_a_requeued_job_leaves_out_what_is_under_suspicion_now(
+    desk: Desk, before: str, listed: list[str], ended: list[str], change: str | None, text: str
+) -> None:
+    for node in [*listed, *ended]:
+        node_list.add(desk.home, node, "glide", "", 3600, by_hand=False)
+    for node in ended:
+        node_list.remove(desk.home, node)
+    desk.answers["show"] = f"JobId=501 JobName=x\n   ReqNodeList=(null) ExcNodeList={before}\n"
+    outcome = desk.do("requeue", exclusion=Exclusion())
+    assert outcome == ActionOutcome(f"job 501 on node[5-6] is requeued, {text}")
+    updates = [words[-1] for words in desk.ran if words[1] == "update"]
+    assert updates == ([f"ExcNodeList={change}"] if change else [])
+
+
+def test_a_job_that_cannot_be_kept_off_a_node_is_requeued_all_the_same(desk: Desk) -> None:
+    node_list.add(desk.home, "n7", "glide", "", 3600, by_hand=False)
+    desk.refused = "update"
+    outcome = desk.do("requeue", exclusion=Exclusion())
+    assert not outcome.ok
+    assert "is requeued, but leaves no node out: scontrol update JobId=501 ExcNodeList=n7: " in outcome.text
+
+
+def test_only_slurms_jobs_leave_nodes_out(desk: Desk) -> None:
+    desk.run = replace(RUN, backend="pbs")
+    outcome = desk.do("requeue", exclusion=Exclusion())
+    assert (outcome.ok, desk.ran) == (False, [])
 
 
 def test_where_a_script_says_where_it_runs_it_is_left_so(desk: Desk) -> None:

@@ -7,6 +7,7 @@ import json
 from tests.cluster import Cluster
 from tests.servers.ras import gpu, mismatch, serving, text
 from tests.waiting import wait_until
+from watchdogd.batch import scontrol, slurmtext
 
 TRAINING = """
 import os, pathlib, time
@@ -26,12 +27,36 @@ told = {"silent": sorted(seen.silent), "closed": seen.closed}
 words = suspects.merge(seen.suspects()).words()
 print(json.dumps({**told, "nodes": sorted(each.node for each in seen.nodes), "words": words}))
 """
+REQUEUE = """
+import sys
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident
+from watchdogd.plugin import Run, Status
+from watchdogd.remediation import executor
+from watchdogd.remediation.models import Action, ActionRecord, ActionTask, Exclusion
+home, run = Home.find(sys.argv[1]), Run("run-17", "tr11", users=frozenset(["alice"]))
+deed = ActionRecord(3, "run-17", "on_hang", Action("requeue", exclusion=Exclusion()), 0.0)
+incident = Incident(3, "run-17/log_staleness", "run-17", "run-17", "", Status.CRITICAL, 2e9, "stalled")
+print(executor.do(ActionTask(deed, incident, home, run, users=run.users)).text)
+"""
 
 
 def ask(slurm: Cluster, user: str, *users: str) -> dict[str, object]:
     told = slurm.run_as(user, [slurm.python, "-c", ASK, *users], timeout=120)
     found: dict[str, object] = json.loads(told.stdout)
     return found
+
+
+def requeued_elsewhere(slurm: Cluster, job: str) -> tuple[str, list[str]]:
+    """Return what a requeue that leaves node3 out says, and the nodes that the job leaves out after it."""
+    dog = [str(slurm.watchdogd), "--home", str(slurm.new_folder() / "home")]
+    slurm.run_as("alice", [*dog, "init"])
+    config = f"{dog[2]}/config.toml"
+    slurm.run_as("alice", ["sh", "-c", f"printf '[runs.run-17]\\njob_name = \"tr11\"\\n' >> {config}"])
+    slurm.run_as("alice", [*dog, "nodes", "run-17", "--add", "node3", "--reason", "bad link"])
+    said = slurm.run_as("alice", [slurm.python, "-c", REQUEUE, dog[2]], timeout=120).stdout
+    shown = slurm.run_as("root", ["scontrol", "show", "job", job]).stdout
+    return said.strip().rpartition(", ")[2], list(slurmtext.expand_hostlist(scontrol.excluded(shown)))
 
 
 def test_every_node_is_asked_who_holds_the_job_up(slurm: Cluster) -> None:
@@ -44,15 +69,17 @@ def test_every_node_is_asked_who_holds_the_job_up(slurm: Cluster) -> None:
         return text(mismatch(["3 ranks have launched up to operation 7", behind]), 4)
 
     with serving(says) as fake:
-        slurm.sbatch(
+        job = slurm.sbatch(
             "alice",
             f"export NCCL_RAS_ADDR={fake.address} WORLD_SIZE=4; srun {slurm.python} {folder}/train.py",
             "--job-name=tr11", "--partition=gpu", "--output=/dev/null", "--nodes=2", "--ntasks=4",
-            "--ntasks-per-node=2",
+            "--ntasks-per-node=2", "--exclude=node2",
         )  # fmt: skip
         wait_until(lambda: len(list(folder.glob("pid.*"))) == 4, 90, "four ranks run")
         told = ask(slurm, "alice", "alice")
         theirs = ask(slurm, "bob", "alice")
+        again = requeued_elsewhere(slurm, job)
+    assert again == ("without node3", ["node2", "node3"])
     assert len(fake.heard) >= 4
     assert (told["silent"], told["closed"]) == ([], "")
     assert len(told["nodes"]) == 2  # type: ignore[arg-type]

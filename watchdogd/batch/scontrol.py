@@ -14,6 +14,7 @@ _STATE = re.compile(rf"{_JOB} +JobState=([A-Z_]+)", re.MULTILINE)
 _USER = re.compile(rf"{_JOB} +UserId=([^(\n]+)\(\d+\)", re.MULTILINE)
 _STDOUT = re.compile(r"^ +StdOut=(.*)$", re.MULTILINE)
 _FILE = re.compile(r"^ +(StdErr|StdOut|WorkDir)=(/.*)$", re.MULTILINE)
+_EXCLUDED = re.compile(r"(?:^|\s)ExcNodeList=(\S+)", re.MULTILINE)
 _HOST = re.compile(r"^ +BatchHost=(\S+)", re.MULTILINE)
 _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 
@@ -54,6 +55,12 @@ def files(text: str, raw_id: str) -> dict[str, str]:
     """Return `StdErr`, `StdOut` and `WorkDir` of one job in `scontrol show job`, as far as it has them."""
     shown = re.split(r"^(?=JobId=)", text, flags=re.MULTILINE)
     return dict(_FILE.findall(next((each for each in shown if each.startswith(f"JobId={raw_id} ")), "")))
+
+
+def excluded(text: str) -> str:
+    """Return the host list that the first job in `scontrol show job` leaves out, or empty."""
+    match = _EXCLUDED.search(text)
+    return match[1] if match and match[1] != "(null)" else ""
 
 
 def host(text: str) -> str:

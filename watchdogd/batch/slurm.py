@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 import shutil
@@ -174,17 +175,29 @@ def gpus_per_node(job: Job) -> tuple[int, ...]:
     return tuple(scontrol.allocated_gpus(answer.output).values()) if answer.ok else ()
 
 
-_SHORT_OPTIONS = {"p": "partition", "A": "account", "o": "output", "D": "chdir", "J": "job-name"}
-_ABBREVIATIONS = {"partition": 3, "account": 4, "output": 2, "chdir": 2, "job-name": 3}
-"""The long options asked after, and the letters that an abbreviation of each has at least (getopt_long)."""
+_SCRIPT_OPTIONS = {
+    "partition": "-p",
+    "account": "-A",
+    "output": "-o",
+    "chdir": "-D",
+    "job-name": "-J",
+    "exclude": "-x",
+}
 
 
-def script_options(script: str) -> frozenset[str]:
-    """Return those of partition, account, output, chdir and job-name that the script sets.
+def script_options(script: str) -> dict[str, str]:
+    """Return those of partition, account, output, chdir, job-name and exclude that the script sets.
 
-    sbatch stops at the first line that is neither empty nor a comment.
+    sbatch stops at the first line that is neither empty nor a comment, and takes abbreviations.
     """
-    return frozenset(option for word in _directive_words(script) for option in _option(word))
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    for option, short in _SCRIPT_OPTIONS.items():
+        parser.add_argument(short, f"--{option}", dest=option, nargs="?", const="")
+    words = [
+        word for word in _directive_words(script) if not word.startswith("--=")
+    ]  # short for each of them
+    known, _ = parser.parse_known_args(words)
+    return {option: value for option, value in vars(known).items() if value is not None}
 
 
 def _directive_words(script: str) -> Iterator[str]:
@@ -200,13 +213,3 @@ def _split(text: str) -> list[str]:
         return shlex.split(text, comments=True)
     except ValueError:  # a quote that is not closed
         return text.split()
-
-
-def _option(word: str) -> Iterator[str]:
-    if word.startswith("--"):
-        given = word[2:].partition("=")[0]
-        for option, least in _ABBREVIATIONS.items():
-            if len(given) >= least and option.startswith(given):
-                yield option
-    elif word.startswith("-") and word[1:2] in _SHORT_OPTIONS:
-        yield _SHORT_OPTIONS[word[1]]

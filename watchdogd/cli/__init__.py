@@ -43,6 +43,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "tick": ("tick", "evaluate one round of what is due, for cron"),
         "status": ("status", "show whether it is alive, where, and what is open"),
         "check": ("check", "run checks now and print them"),
+        "nodes": ("nodes", "list nodes under suspicion, which a run's next jobs leave out; --add, --remove"),
         "gpus": ("job.gpus", "show all GPUs of a run's nodes in one table"),
         "web": ("web", "serve the page on loopback with a token; /metrics for Prometheus"),
     },

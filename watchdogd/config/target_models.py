@@ -26,16 +26,28 @@ class MustSee(Section):
     within: Positive
 
 
+class Requeue(Section):
+    """A requeue that leaves out nodes: at most `max_excluded`, each for `exclude_for` from its suspicion."""
+
+    exclude: Literal["suspects"]
+    max_excluded: int = Field(2, ge=1, strict=True)
+    exclude_for: Positive = 86400.0
+
+
 class Act(Section):
-    """An action with an argument: a command to run, or a script to submit again."""
+    """An action with an argument: a command to run, a script to submit again, a requeue without suspects."""
 
     exec: tuple[str, ...] | None = Field(None, min_length=1)
     resubmit: PathText | None = None
+    requeue: Requeue | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Act:
-        if (self.exec is None) == (self.resubmit is None):
-            raise ValueError('write { exec = ["command"] } or { resubmit = "script.slurm" }')
+        if (self.exec, self.resubmit, self.requeue).count(None) != 2:
+            raise ValueError(
+                'write { exec = ["command"] }, { resubmit = "script.slurm" } '
+                'or { requeue = { exclude = "suspects" } }'
+            )
         return self
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch.run_models import slurm_users
 from watchdogd.daemon.registry.check_factory import written
+from watchdogd.home import node_list
 from watchdogd.home.layout import absolute
 from watchdogd.incidents.confirmation import agrees
 from watchdogd.incidents.models import SELF, EventKind, Incident, IncidentEvent
 from watchdogd.plugin import Status
 from watchdogd.remediation import policy
-from watchdogd.remediation.models import DONE, EVIDENCE, Action, ActionRecord, ActionTask
+from watchdogd.remediation.models import DONE, EVIDENCE, Action, ActionRecord, ActionTask, Exclusion
 from watchdogd.remediation.policy import ActionRequest
 from watchdogd.remediation.stall_inquiry import StallInquiry
 
@@ -94,6 +95,9 @@ class RemediationContext:
             users=check.run.users or slurm_users(config),
             queue=(snapshot.jobs or ()) if snapshot else (),
             recorder=absolute(self.home, section.flight_recorder) if section.flight_recorder else "",
+            suspect_for=max(
+                (each.lasts for each in map(_exclusion, section.on_hang) if each), default=node_list.DAY
+            ),
             ending=ending,
         )
 
@@ -143,10 +147,17 @@ def _free(standing: CheckState, incident: Incident) -> bool:
     return not held and standing.hard is not Status.OK and agrees(standing)
 
 
+def _exclusion(configured: Any) -> Exclusion | None:
+    return _action(configured).exclusion
+
+
 def _action(configured: Any) -> Action:
     """Return an entry of config.toml."""
     if isinstance(configured, str):
         return Action(configured)
     if configured.exec is not None:
         return Action("exec", tuple(configured.exec))
+    if configured.requeue is not None:
+        limits = Exclusion(configured.requeue.max_excluded, configured.requeue.exclude_for)
+        return Action("requeue", exclusion=limits)
     return Action("resubmit", (configured.resubmit,))

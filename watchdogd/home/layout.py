@@ -17,7 +17,17 @@ from watchdogd.system.account import group_id, own_name, user_name
 from watchdogd.system.pathname import file_name, group_of, home_folder
 from watchdogd.system.smallfile import create_file, open_plain, read_plain, replace_file
 
-FOLDERS = ("cron.hourly", "cron.daily", "cron.weekly", "plugins", "switches", "evidence", "inbox", "logs")
+FOLDERS = (
+    "cron.hourly",
+    "cron.daily",
+    "cron.weekly",
+    "plugins",
+    "switches",
+    "evidence",
+    "inbox",
+    "logs",
+    "nodes",
+)
 _NEEDED_FOLDERS = ("switches", "evidence", "inbox", "logs")
 """The folders that are made anew where they are missing: a daemon needs them."""
 _MUST_BE_FOLDERS = {*FOLDERS, ".lease", ".outbox"} - {"inbox"}
@@ -83,6 +93,11 @@ class Home:
     def switches(self) -> Path:
         """Default place of the switches, and of the `RUN.json` that say where each run's are."""
         return self.path / "switches"
+
+    @property
+    def nodes(self) -> Path:
+        """Nodes under suspicion, a file each."""
+        return self.path / "nodes"
 
     @property
     def logs(self) -> Path:

@@ -16,7 +16,7 @@ from watchdogd.batch.models import Job
 from watchdogd.checks import checkpoint_files
 from watchdogd.config import switch_places
 from watchdogd.errors import UsageError, WatchdogError
-from watchdogd.home import switches
+from watchdogd.home import node_list, switches
 from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import finished
 from watchdogd.parsers.gpu.node_script import GpuNode
@@ -60,6 +60,11 @@ def this_job() -> Job:
     return Job(raw_id, raw_id, os.environ.get("SLURM_JOB_NAME", ""), user, "RUNNING", nodes=nodes)
 
 
+def hosts_of_job() -> tuple[str, ...]:
+    """Return the nodes of the Slurm job that this process is in; none where it is in none."""
+    return slurmtext.expand_hostlist(os.environ.get("SLURM_JOB_NODELIST", ""))
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchState:
     """State of a run's switches: who stopped or finished it, who wants it to save, why that is not known.
@@ -75,6 +80,7 @@ class SwitchState:
 def facts(
     run: Run,
     pressed: SwitchState,
+    suspects: Mapping[str, str],
     node_disks: Sequence[str],
     checkpoints: str | None,
     gpus: bool,
@@ -94,6 +100,7 @@ def facts(
         save_switch=pressed.save_switch,
         unread=pressed.unread,
         silent=heard.silent,
+        suspects=suspects,
         unasked=heard.trouble,
         gpus=gpu_nodes,
         no_gpus=no_gpus,
@@ -160,6 +167,15 @@ def switches_of(home: Home, name: str, patient: BoundedIO) -> SwitchState:
         return patient.attempt(partial(_switches, home, name))
     except (WatchdogError, OSError) as error:
         return SwitchState(unread=f"the switches cannot be read: {error}")
+
+
+def suspects_of(home: Home, name: str, patient: BoundedIO) -> Mapping[str, str]:
+    """Return the nodes under suspicion for a run, and why; none where nobody can say. Never raises."""
+    try:
+        found = patient.attempt(partial(node_list.excluded, home, name, time.time(), None))
+    except (WatchdogError, OSError):
+        return {}
+    return {node: each.reason or f"said {each.by}" for node, each in found.items()}
 
 
 def _switches(home: Home, name: str) -> SwitchState:

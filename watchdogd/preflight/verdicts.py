@@ -21,12 +21,16 @@ NODE_DISK_FREE = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Believed:
-    """Resources that the job script counts on, None where it does not say. `gpus` are those of each node."""
+    """Resources that the job script counts on, None where it does not say. `gpus` are those of each node.
+
+    `spares`: nodes of the job that the run can do without.
+    """
 
     nodes: int | None = None
     tasks: int | None = None
     cpus: int | None = None
     gpus: int | None = None
+    spares: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Facts:
     """Facts about the job and its nodes.
 
     `stopped`: who stopped or finished the run; `unread`: why that is not known. `silent`: nodes without an
-    answer, with the reason.
+    answer, with the reason; `suspects`: nodes under suspicion, likewise.
     """
 
     hosts: tuple[str, ...]
@@ -65,6 +69,7 @@ class Facts:
     save_switch: str = ""
     unread: str = ""
     silent: Mapping[str, str] = field(default_factory=dict)
+    suspects: Mapping[str, str] = field(default_factory=dict)
     unasked: str = ""
     gpus: tuple[GpuNode, ...] = ()
     no_gpus: str = ""
@@ -102,6 +107,18 @@ def bad_nodes(findings: Sequence[Finding]) -> tuple[str, ...]:
     return tuple(sorted({node for finding in findings for node in finding.nodes}))
 
 
+def healthy(findings: Sequence[Finding], hosts: Sequence[str], spares: int) -> tuple[str, ...]:
+    """Return the nodes to launch on, `spares` fewer than the job has; empty where too few of them are well.
+
+    One under suspicion is taken only where there is no other.
+    """
+    broken = {node for each in findings if each.status is Status.CRITICAL for node in each.nodes}
+    suspect = set(bad_nodes(findings)) - broken
+    well = sorted((host for host in hosts if host not in broken), key=lambda host: host in suspect)
+    chosen = set(well[: max(len(hosts) - spares, 1)])
+    return tuple(host for host in hosts if host in chosen) if len(well) >= len(hosts) - spares else ()
+
+
 def _switches(facts: Facts) -> Iterator[Finding]:
     if facts.stopped:
         yield Finding(Status.CRITICAL, "switches", facts.stopped)
@@ -114,7 +131,10 @@ def _switches(facts: Facts) -> Iterator[Finding]:
 
 
 def _shape(facts: Facts, believed: Believed) -> Iterator[Finding]:
-    yield _counted("nodes", believed.nodes, len(facts.hosts))
+    nodes = believed.nodes
+    if believed.spares and nodes is not None:  # scripts count their nodes with or without the spare ones
+        nodes = nodes if nodes == len(facts.hosts) else nodes + believed.spares
+    yield _counted("nodes", nodes, len(facts.hosts))
     if believed.tasks is not None:
         yield _counted("tasks", believed.tasks, facts.tasks or 0)
     if believed.cpus is None:
@@ -136,6 +156,9 @@ def _nodes(facts: Facts) -> Iterator[Finding]:
     if facts.unasked:
         yield Finding(Status.WARNING, "nodes", f"no node could be asked: {facts.unasked}")
         return
+    for node in (host for host in facts.hosts if host in facts.suspects):
+        text = f"{node} is under suspicion: {facts.suspects[node]}"
+        yield Finding(Status.WARNING, "nodes", text, (node,))
     for node, why in facts.silent.items():
         yield Finding(Status.CRITICAL, "nodes", f"{node} does not answer: {why}", (node,))
     heard = [host for host in facts.hosts if host not in facts.silent]

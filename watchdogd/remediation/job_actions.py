@@ -10,13 +10,15 @@ import contextlib
 import os
 import shlex
 import signal
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
-from watchdogd.batch import live_job, slurm
+from watchdogd.batch import live_job, scontrol, slurm, slurmtext
 from watchdogd.batch.live_job import LiveJob
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmSilentError, WatchdogError
-from watchdogd.home import switches
+from watchdogd.home import node_list, switches
 from watchdogd.home.touchfile import finished
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Job, Run
@@ -41,7 +43,7 @@ _SCRIPT_LIMIT = 4_000_000
 
 
 def run_of(task: ActionTask) -> Run:
-    """Return the run of a task that needs one. WatchdogError where it has none."""
+    """Return the run of an task that needs one. WatchdogError where it has none."""
     if task.run is None:
         raise WatchdogError("it belongs to no run")
     return task.run
@@ -56,11 +58,37 @@ def cancel(task: ActionTask) -> ActionOutcome:
 
 
 def requeue(task: ActionTask) -> ActionOutcome:
-    """End the run's job and have it start again, under the same id."""
-    run = run_of(task)
+    """End the run's job and have it start again, under the same id; without suspect nodes, where wanted."""
+    run, exclusion = run_of(task), task.record.action.exclusion
     if run.backend == "process":
         raise WatchdogError("a plain process has no queue to go back to: write cancel, or exec a command")
+    if exclusion and run.backend != "slurm":
+        raise WatchdogError('only a job of Slurm can leave nodes out: write "requeue" without exclude')
     return _tell_batch_system("requeue", task, run)
+
+
+def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
+    """Have a job that was just requeued start elsewhere: Slurm takes that of jobs that wait alone.
+
+    What the job's owner left out stays so; what watchdogd did, while it is under suspicion.
+    """
+    nodes = node_list.excluded(task.home, run_of(task).name, time.time(), most)
+    shown = command.ask(("scontrol", "show", "job", job.handle), deadline=_DEADLINE)
+    if not shown.ok:
+        return ActionOutcome(f"which nodes it leaves out is not known: {shown.complaint()}", ok=False)
+    before = slurmtext.expand_hostlist(scontrol.excluded(shown.output))
+    listed = {each.node for each in node_list.listed(task.home)}
+    wanted = [*(node for node in before if node not in listed), *nodes]
+    if set(wanted) != set(before):
+        change = ("scontrol", "update", f"JobId={job.handle}", f"ExcNodeList={','.join(wanted)}")
+        until = time.monotonic() + _DEADLINE
+        while not (answer := command.ask(change, deadline=_DEADLINE)).ok and time.monotonic() < until:
+            task.ending.wait(1.0)  # it is still ending
+        if not answer.ok:
+            return ActionOutcome(
+                f"but leaves no node out: {shlex.join(change)}: {answer.complaint()}", ok=False
+            )
+    return ActionOutcome(f"without {', '.join(nodes)}" if nodes else "no node is under strong suspicion")
 
 
 def resubmit(task: ActionTask) -> ActionOutcome:
@@ -80,18 +108,23 @@ def resubmit(task: ActionTask) -> ActionOutcome:
     if run.users and myself not in run.users:
         who = ", ".join(sorted(run.users))
         raise WatchdogError(f"a job of {myself} would not count for {run.name}; {who}: sbatch {script}")
-    job_id = slurm.sbatch((*_options(script, run), str(script)), "")
-    return ActionOutcome(f"{script.name} is submitted as job {job_id}")
+    nodes = node_list.excluded(task.home, run.name, time.time())
+    job_id = slurm.sbatch((*_options(script, run, nodes), str(script)), "")
+    without = f", without {', '.join(nodes)} (under suspicion)" if nodes else ""
+    return ActionOutcome(f"{script.name} is submitted as job {job_id}{without}")
 
 
-def _options(script: Path, run: Run) -> list[str]:
-    """Name the job after the run, so that it is the run's; start it where the script lies.
+def _options(script: Path, run: Run, nodes: Iterable[str]) -> list[str]:
+    """Name the job after the run, so that it is the run's; start it where the script lies, or says.
 
-    Unless the script itself says where.
+    `nodes` are left out, besides those that the script leaves out: on the command line ours would win.
     """
     text, _ = read_head(script, _SCRIPT_LIMIT, follow=True)
     named = slurm.script_options(text.decode("utf-8", "replace"))
-    return [f"--job-name={run.job_name}"] + ([] if "chdir" in named else [f"--chdir={script.parent}"])
+    options = [f"--job-name={run.job_name}", *([] if "chdir" in named else [f"--chdir={script.parent}"])]
+    if nodes:
+        options.append(f"--exclude={','.join(filter(None, [named.get('exclude', ''), *nodes]))}")
+    return options
 
 
 def _stopped(task: ActionTask, run: Run) -> str:
@@ -115,7 +148,12 @@ def _tell_batch_system(what: str, task: ActionTask, run: Run) -> ActionOutcome:
     if not answer.ok:
         return ActionOutcome(f"{line}: {answer.complaint()}", ok=False)
     done = "requeued" if what == "requeue" else "cancelled"
-    return ActionOutcome(f"{_named(job)}{f' on {job.nodes}' if job.nodes else ''} is {done}")
+    outcome = f"{_named(job)}{f' on {job.nodes}' if job.nodes else ''} is {done}"
+    exclusion = task.record.action.exclusion
+    if exclusion is None:
+        return ActionOutcome(outcome)
+    left_out = _leave_out(task, job, exclusion.most)
+    return ActionOutcome(f"{outcome}, {left_out.text}", ok=left_out.ok)
 
 
 def _meant(live: LiveJob, words: tuple[str, ...], task: ActionTask) -> Job:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from threading import Event
 from typing import Any
 
+from watchdogd.home import node_list
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident
 from watchdogd.plugin import Job, Run
@@ -18,15 +19,24 @@ BEGUN, DONE, FAILED, SKIPPED, LOST = "begun", "done", "failed", "skipped", "lost
 
 
 @dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Limits of leaving suspect nodes out: how many at most, and for how many seconds each."""
+
+    most: int = node_list.MOST
+    lasts: float = node_list.DAY
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """One entry of `on_hang` and its sisters. `words` are the command of `exec`, the script of `resubmit`.
 
     `kind` is stacks, save-switch, kill-switch, cancel, requeue, exec or resubmit; or evidence, which needs
-    no configuration.
+    no configuration. `exclusion`: of a requeue that leaves out suspect nodes.
     """
 
     kind: str
     words: tuple[str, ...] = ()
+    exclusion: Exclusion | None = None
 
     @property
     def label(self) -> str:
@@ -77,7 +87,9 @@ class ActionRecord:
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> ActionRecord:
         """Read what `as_json` gave. KeyError, TypeError or ValueError where it is something else."""
-        action = Action(str(kept["action"]["kind"]), tuple(map(str, kept["action"]["words"])))
+        said = kept["action"]
+        exclusion = Exclusion(**said["exclusion"]) if said.get("exclusion") else None
+        action = Action(str(said["kind"]), tuple(map(str, said["words"])), exclusion)
         return cls(**{**kept, "action": action})
 
     def __str__(self) -> str:
@@ -95,7 +107,8 @@ class ActionTask:
 
     `users` are those whose jobs count, `queue` the run's jobs as the round saw them, `gpus` how many each
     node has, 0 where it is not configured, `recorder` what its dumps of PyTorch's Flight Recorder begin with,
-    where that is configured. `ending` is set when watchdogd ends and waits no longer.
+    where that is configured; `suspect_for`: seconds for which a suspect node is left out. `ending` is set
+    when watchdogd ends and waits no longer.
     """
 
     record: ActionRecord
@@ -108,6 +121,7 @@ class ActionTask:
     users: frozenset[str] = field(default_factory=frozenset)
     queue: tuple[Job, ...] = ()
     recorder: str = ""
+    suspect_for: float = node_list.DAY
     ending: Event = field(default_factory=Event)
 
 

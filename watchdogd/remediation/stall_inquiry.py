@@ -17,6 +17,8 @@ from itertools import islice
 
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.config import switch_places
+from watchdogd.errors import UsageError
+from watchdogd.home import node_list
 from watchdogd.incidents.models import IncidentEvent
 from watchdogd.plugin import Job, Result, Run, Suspect
 from watchdogd.plugins.gpu_health.query import query_gpus
@@ -120,6 +122,7 @@ def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
     try:
         found = suspects.merge([*result.suspects, *seen.suspects()])
         lines = [*found.lines(), *suspects.notes(seen.nodes)]
+        _put_under_suspicion(stall.task, found)
     except Exception:  # a fault of ours: the message goes without it
         log.exception("evidence of %s", run)
         return event
@@ -132,6 +135,19 @@ def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
     more = [event.summary] if summary != event.summary else []
     details = "\n".join(filter(None, ["\n".join([*more, *lines]), event.details or result.details]))
     return replace(event, summary=summary, details=details, notes=tuple(notes))
+
+
+def _put_under_suspicion(task: ActionTask, found: Suspicion) -> None:
+    """List the nodes of culprits for the run's next jobs, where the evidence is strong and they are few."""
+    nodes = {each.node: each for each in reversed(found.culprits) if each.node}
+    if not found.sure or len(nodes) > node_list.MOST or task.run is None or task.run.backend == "process":
+        return
+    for node, culprit in nodes.items():
+        reason = f"incident {task.incident.id}: {culprit} {culprit.said[0].what}"
+        try:
+            node_list.add(task.home, node, task.run.name, reason, task.suspect_for, by_hand=False)
+        except (OSError, UsageError):
+            log.exception("node %s is not listed", node)
 
 
 def _first(found: Suspicion, stall: StallInquiry) -> str:

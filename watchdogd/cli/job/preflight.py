@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd.batch.run_models import run_of
-from watchdogd.cli.output import explained, print_json, print_line, seconds, warn
+from watchdogd.cli.output import explained, note, print_json, print_line, seconds, warn
 from watchdogd.config.loading import load
 from watchdogd.config.models import Config
 from watchdogd.config.target_models import RunSection
@@ -26,7 +26,7 @@ from watchdogd.system.number import count
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from watchdogd.preflight.verdicts import Finding
 
@@ -54,6 +54,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--python", default="python3", metavar="FILE", help="that has PyTorch (default: python3)"
     )
+    parser.add_argument(
+        "--spares",
+        type=int,
+        default=0,
+        metavar="N",
+        help="nodes that the run can do without: prints the healthy ones to launch on, n1,n2",
+    )
     parser.add_argument("--deadline", default="60s", metavar="DURATION", help="for all nodes (default: 60s)")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
@@ -61,22 +68,36 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0: go. 2: do not waste the allocation; the last line names the nodes to leave out."""
     try:
-        findings = _findings(args)
+        findings, hosts = _findings(args)
     except UsageError:
         raise
     except WatchdogError as error:
         warn([f"preflight: {explained(error)}: the job goes, and nothing was looked at"])
-        findings = ()
+        findings, hosts = (), inspection.hosts_of_job()
     broken = [finding for finding in findings if finding.status is Status.CRITICAL]
     exclude = stack_folding.names(verdicts.bad_nodes(findings))
+    nodes = verdicts.healthy(findings, hosts, args.spares)
+    if args.spares and nodes:
+        broken = [finding for finding in broken if not finding.nodes]  # what is wrong with a node spares it
+    elif args.spares:
+        text = f"fewer than {len(hosts) - args.spares} of the job's {len(hosts)} nodes are well"
+        broken.append(Finding(Status.CRITICAL, "nodes", text))
+        findings = (*findings, broken[-1])
     if args.json:
-        print_json({"go": not broken, "exclude": exclude, "findings": [_json(each) for each in findings]})
+        found = [_json(each) for each in findings]
+        print_json({"go": not broken, "exclude": exclude, "nodes": list(nodes), "findings": found})
+    elif args.spares:
+        for line in _lines(findings, len(broken), exclude):
+            note(line)
+        print_line("" if broken else ",".join(nodes))
     else:
-        _print(findings, len(broken), exclude)
+        for line in _lines(findings, len(broken), exclude):
+            print_line(line)
     return NO_GO if broken else GO
 
 
-def _findings(args: argparse.Namespace) -> tuple[Finding, ...]:
+def _findings(args: argparse.Namespace) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Return all findings, and the job's nodes."""
     home = Home.find(args.home)
     patient = BoundedIO(str(home.path), _PATIENCE)
     try:
@@ -91,6 +112,7 @@ def _findings(args: argparse.Namespace) -> tuple[Finding, ...]:
     facts = inspection.facts(
         run,
         inspection.switches_of(home, args.name, patient),
+        inspection.suspects_of(home, args.name, patient),
         node_disks=section.node_disks,
         checkpoints=absolute(home, section.checkpoints) if section.checkpoints else None,
         gpus=bool(believed.gpus),
@@ -101,7 +123,7 @@ def _findings(args: argparse.Namespace) -> tuple[Finding, ...]:
         deadline = seconds(args, "--deadline")
         tried = inspection.tried(run, args.python, reduce=args.all_reduce, deadline=deadline)
         findings += tuple(gpu_trial.judge(tried, believed.gpus))
-    return findings
+    return findings, facts.hosts
 
 
 def _configured(home: Home, name: str) -> tuple[Config, RunSection]:
@@ -116,8 +138,8 @@ def _believed(args: argparse.Namespace, configured: int | None) -> Believed:
     cpus = args.cpus if args.cpus is not None else inspection.given_cpus()
     for gpus in (args.gpus, _exported("GPUS_PER_NODE"), configured, _exported("SLURM_GPUS_ON_NODE")):
         if gpus is not None:
-            return Believed(nodes, args.tasks, cpus, gpus)
-    return Believed(nodes, args.tasks, cpus)
+            return Believed(nodes, args.tasks, cpus, gpus, args.spares)
+    return Believed(nodes, args.tasks, cpus, spares=args.spares)
 
 
 def _exported(name: str) -> int | None:
@@ -130,14 +152,14 @@ def _exported(name: str) -> int | None:
     return number
 
 
-def _print(findings: Sequence[Finding], broken: int, exclude: str) -> None:
+def _lines(findings: Sequence[Finding], broken: int, exclude: str) -> Iterator[str]:
     for finding in findings:
-        print_line(f"{_WORDS[finding.status]:<8} {finding.topic:<12} {finding.text}")
+        yield f"{_WORDS[finding.status]:<8} {finding.topic:<12} {finding.text}"
     if not broken:
-        print_line("go")
+        yield "go"
         return
     what = "1 thing is broken" if broken == 1 else f"{broken} things are broken"
-    print_line(f"do not start: {what}" + (f"; submit it again with --exclude={exclude}" if exclude else ""))
+    yield f"do not start: {what}" + (f"; submit it again with --exclude={exclude}" if exclude else "")
 
 
 def _json(finding: Finding) -> dict[str, object]:

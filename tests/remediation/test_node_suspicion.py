@@ -1,0 +1,47 @@
+"""Nodes that the evidence of a stall puts under suspicion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from watchdogd.home import node_list
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import EventKind, Incident, IncidentEvent
+from watchdogd.plugin import Result, Run, Status
+from watchdogd.probe.node_ranks import NodeRanks, RankProcess
+from watchdogd.remediation import stall_inquiry
+from watchdogd.remediation.models import EVIDENCE, ActionRecord, ActionTask
+from watchdogd.remediation.stall_inquiry import StallInquiry
+
+
+@pytest.mark.parametrize(
+    ("states", "backend", "listed"),
+    [
+        (["T (stopped)"], "slurm", ["n17"]),
+        (["T (stopped)"], "process", []),
+        (["D (disk sleep)"], "slurm", []),
+        (["S (sleeping)"], "slurm", []),
+    ],
+)
+def test_a_node_is_put_under_suspicion_by_strong_evidence_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: list[str], backend: str, listed: list[str]
+) -> None:
+    home = Home(tmp_path / "home")
+    home.make()
+    others = [RankProcess(100 + rank, rank, "S (sleeping)", (), "", {}) for rank in range(7)]
+    bad = [RankProcess(200, 7, state, (), "", {}) for state in states]
+    nodes = (NodeRanks("n16", (), tuple(others)), NodeRanks("n17", (), tuple(bad)))
+    monkeypatch.setattr(stall_inquiry, "look_at", lambda run, queue: stall_inquiry.RunEvidence(nodes))
+    incident = Incident(3, "glide/log_staleness", "glide", "glide", "", Status.CRITICAL, 0.0, "stalled")
+    event = IncidentEvent(
+        EventKind.OPENED, 0.0, "glide/log_staleness", "glide", "glide", "stalled", incident=incident
+    )
+    task = ActionTask(
+        ActionRecord(3, "glide", "on_hang", EVIDENCE, 0.0), incident, home, Run("glide", "glide", backend)
+    )
+    stall_inquiry.with_evidence(
+        [StallInquiry(event, Result(Status.CRITICAL, "stalled"), task, stacks=True)], [event]
+    )
+    assert [each.node for each in node_list.listed(home)] == listed

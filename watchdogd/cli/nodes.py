@@ -1,0 +1,78 @@
+"""`watchdogd nodes [RUN]`: nodes under suspicion, which the run's next jobs are to leave out."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from watchdogd.cli.output import print_json, print_line, seconds, terminal
+from watchdogd.config import switch_places
+from watchdogd.errors import UsageError
+from watchdogd.home import node_list
+from watchdogd.home.layout import Home
+from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from watchdogd.home.node_list import ListedNode
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's options."""
+    parser.add_argument("name", nargs="?", metavar="RUN", help="of this run; left out: of all")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--add", metavar="NODE", help="put it under suspicion: of RUN, or of all runs")
+    what.add_argument("--remove", metavar="NODE", help="end the suspicion: the node works")
+    what.add_argument("--exclude", action="store_true", help="print them for sbatch: n001,n017")
+    what.add_argument("--json", action="store_true", help="print them as JSON")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="of --add, for the team")
+    parser.add_argument("--for", metavar="DURATION", help="of --add; left out: until it is removed")
+
+
+def run(args: argparse.Namespace) -> int:
+    """List, add or remove; 0 in each case."""
+    home, now = Home.existing(args.home), time.time()
+    if args.name:
+        switch_places.find(str(home.path), args.name, "kill")  # is there such a run?
+    if args.add:
+        return _add(args, home)
+    if args.remove:
+        ended = node_list.remove(home, args.remove, args.name)
+        print_line(f"{args.remove} {'is no longer' if ended else 'was not'} under suspicion")
+        return 0
+    held = [each for each in node_list.listed(home, args.name) if each.holds(now)]
+    if args.exclude:
+        nodes = node_list.excluded(home, args.name, now) if args.name else {each.node for each in held}
+        print(",".join(sorted(nodes)))
+    elif args.json:
+        print_json([each.as_json() for each in held])
+    elif held:
+        _print(held, now)
+    else:
+        print_line("no node is under suspicion")
+    return 0
+
+
+def _add(args: argparse.Namespace, home: Home) -> int:
+    lasts = seconds(args, "--for") if getattr(args, "for") else None
+    if lasts is not None and lasts <= 0:
+        raise UsageError("nodes: --for needs a duration above zero; --remove ends a suspicion")
+    node_list.add(home, args.add, args.name or "", args.reason, lasts, by_hand=True)
+    until = "until it is removed" if lasts is None else f"for {format_duration(lasts)}"
+    print_line(f"{args.add} is under suspicion {until}: {args.name or 'every run'}'s next job leaves it out")
+    return 0
+
+
+def _print(held: Sequence[ListedNode], now: float) -> None:
+    from rich.table import Table
+
+    table = Table(
+        "node", "run", "since", "left", "by", "reason", box=None, pad_edge=False, header_style="bold"
+    )
+    for each in held:
+        left = "" if each.as_json()["until"] is None else format_duration(each.until - now)
+        by = each.by if each.by_hand else "watchdogd"
+        table.add_row(each.node, each.run or "all", format_duration(now - each.at), left, by, each.reason)
+    terminal().print(table)

@@ -1,0 +1,143 @@
+"""Nodes under suspicion: a file each in home's nodes/, written by watchdogd and by hand.
+
+A suspicion holds for one run, or, written by hand without a run, for all of them. It is kept for a while
+after it has ended, so that a job which was told to avoid the node can be told that it need not any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from watchdogd.errors import UsageError
+from watchdogd.home import switches, touchfile
+from watchdogd.system.number import real
+from watchdogd.system.pathname import file_name
+from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from watchdogd.home.layout import Home
+
+DAY = 86400.0
+MOST = 2
+"""Nodes that watchdogd leaves out of a job, where the configuration names no other number."""
+_FORGOTTEN = 30 * DAY
+"""Seconds after a suspicion has ended until its file is removed."""
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+_FOREVER = 1e11
+"""Seconds since the epoch, in the year 5138: as long as nobody removes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNode:
+    """One suspicion: of a `node`, for a `run` (empty: for all), `by` whom, from `at` until `until` (epoch).
+
+    `by_hand`: somebody wrote it who knows the node, and no limit holds for it.
+    """
+
+    node: str
+    run: str
+    reason: str
+    by: str
+    at: float
+    until: float
+    by_hand: bool
+
+    def holds(self, now: float) -> bool:
+        """Return whether the node is to be left out now."""
+        return now < self.until
+
+    def concerns(self, run: str | None) -> bool:
+        """Return whether it holds for a run; None: for any."""
+        return run is None or self.run in ("", run)
+
+    def as_json(self) -> dict[str, object]:
+        """Describe it as JSON."""
+        return {
+            "node": self.node,
+            "run": self.run or None,
+            "reason": self.reason,
+            "by": self.by,
+            "at": iso(self.at),
+            "until": None if self.until >= _FOREVER else iso(self.until),
+        }
+
+
+def listed(home: Home, run: str | None = None) -> tuple[ListedNode, ...]:
+    """Return all suspicions of which something is known, the newest first."""
+    found = [each for path in _files(home) if (each := _read(path)) and each.concerns(run)]
+    return tuple(sorted(found, key=lambda each: (-each.at, each.node)))
+
+
+def excluded(home: Home, run: str, now: float, most: int | None = MOST) -> dict[str, ListedNode]:
+    """Return the nodes that the run's next job is to avoid: all written by hand, the newest `most` others.
+
+    `most` None: all others.
+    """
+    current = [each for each in listed(home, run) if each.holds(now)]
+    chosen = {each.node: each for each in current if each.by_hand}
+    others = {each.node: each for each in reversed(current) if each.node not in chosen}
+    newest = sorted(others.values(), key=lambda each: -each.at)[:most]
+    return chosen | {each.node: each for each in newest}
+
+
+def add(home: Home, node: str, run: str, reason: str, lasts: float | None, *, by_hand: bool) -> ListedNode:
+    """Write a suspicion, in place of an older one of the same node and run. UsageError, OSError.
+
+    `lasts`: seconds; None: until it is removed.
+    """
+    if not _NODE.fullmatch(node):
+        raise UsageError(f"'{node}' is no node's name")
+    now = time.time()
+    signature = switches.my_signature(reason)
+    until = _FOREVER if lasts is None else now + lasts
+    said = {"node": node, "run": run, **signature.fields(), "since": now, "until": until, "by_hand": by_hand}
+    home.make_folder(home.nodes)
+    home.write(_path(home, node, run), json.dumps(said) + "\n")
+    return ListedNode(node, run, signature.reason, signature.by, now, until, by_hand)
+
+
+def remove(home: Home, node: str, run: str | None = None) -> int:
+    """End the suspicions of a node (for one run; None: all of them), and return how many held. OSError."""
+    now, ended = time.time(), 0
+    for path in _files(home):
+        found = _read(path)
+        if found and found.node == node and (run is None or found.run == run) and found.holds(now):
+            home.write(path, json.dumps({**touchfile.fields_of(str(path)), "until": now}) + "\n")
+            ended += 1
+    return ended
+
+
+def _files(home: Home) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        yield from sorted(path for path in home.nodes.iterdir() if not path.name.startswith("."))
+
+
+def _path(home: Home, node: str, run: str) -> Path:
+    return home.nodes / (f"{node}@{file_name(run)}" if run else node)
+
+
+def _read(path: Path) -> ListedNode | None:
+    """Return what a file says; None for anything else, and for what ended long ago, which is removed."""
+    try:
+        mark, said = touchfile.read(str(path)), touchfile.fields_of(str(path))
+    except OSError:
+        return None
+    node, run = path.name.partition("@")[0], said.get("run")
+    since, until = real(said.get("since")), real(said.get("until"))
+    if not _NODE.fullmatch(node) or said.get("node") != node or not isinstance(run, str) or until is None:
+        return None
+    if time.time() - until > _FORGOTTEN:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+    return ListedNode(
+        node, run, mark.reason, mark.who, since or mark.time, until, said.get("by_hand") is True
+    )
