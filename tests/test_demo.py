@@ -24,8 +24,7 @@ import pytest
 
 from tests.waiting import wait_until
 from watchdogd.demo import disk, story, toy_training
-from watchdogd.demo.mailbox import Mailbox, PostedAlert
-from watchdogd.demo.stage import StageView
+from watchdogd.demo.stage import Mailbox, PostedAlert, StageView
 from watchdogd.parsers.quota.models import BYTES, INODES
 from watchdogd.parsers.quota.site_tool import read_json
 from watchdogd.plugin import STOPPED

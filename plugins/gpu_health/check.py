@@ -54,8 +54,8 @@ from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
 from watchdogd.plugins.gpu_health.faults import Fault, GpuLimits, without_sensors
 from watchdogd.plugins.gpu_health.figures import describe_gpu, gpus_cell, metrics_of, spreads
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
-from watchdogd.plugins.gpu_health.query import GpuSurvey, query_gpus
 from watchdogd.plugins.gpu_health.standstill import Patience
+from watchdogd.probe.answers import GpuSurvey, query_gpus
 
 _RECORDED = 64
 """Nodes whose figures are recorded each: four numbers a node every two minutes, however large the job."""

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.batch import partitions, slurm
+from watchdogd.batch import sinfo, slurm
 from watchdogd.batch.models import Job
-from watchdogd.batch.partitions import Partition
+from watchdogd.batch.sinfo import Partition
 from watchdogd.chain import chain as chain_module
 from watchdogd.chain import launch, link, links, shutdown, successors
 from watchdogd.chain import leadership as tenure_module
@@ -398,7 +398,7 @@ def test_a_silent_controller_keeps_no_local_daemon_from_starting(
 
 # The partition
 
-SITE = partitions.Site(
+SITE = sinfo.Site(
     (
         Partition("small", "1-00:00:00", 2, gpus=False, default=True),
         Partition("gpu", "infinite", 4, gpus=True, default=False),
@@ -408,26 +408,26 @@ SITE = partitions.Site(
 
 
 def test_the_walltime_is_the_smaller_of_a_day_and_the_limit() -> None:
-    assert partitions.allowed_walltime(SITE.chosen(""), None) == DAY
-    assert partitions.allowed_walltime(SITE.chosen("gpu"), None) == DAY
-    assert partitions.allowed_walltime(SITE.chosen("small,short"), None) == 1800
-    assert partitions.allowed_walltime(SITE.chosen("gpu"), 9 * DAY) == 9 * DAY
+    assert sinfo.allowed_walltime(SITE.chosen(""), None) == DAY
+    assert sinfo.allowed_walltime(SITE.chosen("gpu"), None) == DAY
+    assert sinfo.allowed_walltime(SITE.chosen("small,short"), None) == 1800
+    assert sinfo.allowed_walltime(SITE.chosen("gpu"), 9 * DAY) == 9 * DAY
 
 
 def test_what_the_partition_does_not_allow_is_refused_beforehand() -> None:
     with pytest.raises(SlurmError, match="partition short allows 00:30:00 at most: ask for less"):
-        partitions.allowed_walltime(SITE.chosen("short"), 1801)
+        sinfo.allowed_walltime(SITE.chosen("short"), 1801)
     with pytest.raises(SlurmError, match="two minutes at least"):
-        partitions.allowed_walltime(SITE.chosen("short"), 60)
+        sinfo.allowed_walltime(SITE.chosen("short"), 60)
     with pytest.raises(SlurmError, match="there is no partition 'smal'; did you mean 'small'"):
         SITE.chosen("smal")
 
 
 def test_gpus_are_warned_of() -> None:
-    assert "partition gpu has GPUs: a CPU partition costs less (small, short)" in partitions.gpu_warning(
+    assert "partition gpu has GPUs: a CPU partition costs less (small, short)" in sinfo.gpu_warning(
         SITE.chosen("gpu"), SITE
     )
-    assert partitions.gpu_warning(SITE.chosen("small"), SITE) == ""
+    assert sinfo.gpu_warning(SITE.chosen("small"), SITE) == ""
 
 
 # A maintenance ahead
@@ -1084,7 +1084,7 @@ def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
     """A site on which `start` submits into a queue in memory; these jobs come in during its sbatch."""
     queue = Queue().use(monkeypatch)
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(partitions, "ask_partitions", lambda: SITE)
+    monkeypatch.setattr(sinfo, "ask_partitions", lambda: SITE)
     real = queue.sbatch
 
     def sbatch(options: tuple[str, ...], script: str, env: Mapping[str, str]) -> str:

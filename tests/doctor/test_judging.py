@@ -16,7 +16,7 @@ from tests.lab.processes import started
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
 from watchdogd.batch.models import Job
-from watchdogd.batch.partitions import Partition
+from watchdogd.batch.sinfo import Partition
 from watchdogd.config.secret import Secret
 from watchdogd.daemon.setup import Setup
 from watchdogd.doctor import cluster, delivery, home_storage, tools, watched

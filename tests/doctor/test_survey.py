@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.batch.partitions import Partition, read_sinfo
+from watchdogd.batch.sinfo import Partition, read_partitions
 from watchdogd.cli import main
 from watchdogd.cli.setup import init
 from watchdogd.cli.setup.init import render
@@ -25,16 +25,16 @@ accel|2-00:00:00|4|(null)|EXCLUSIVE
 
 
 def test_partitions_with_what_they_cost() -> None:
-    debug, batch, shared, accel = read_sinfo(SINFO)
+    debug, batch, shared, accel = read_partitions(SINFO)
     assert debug == Partition("debug", "30:00", 2, gpus=False, default=False)
     assert str(batch) == "batch (100 nodes, whole nodes only, up to 1-00:00:00)"
     assert str(shared) == "shared (1 node, up to 2-00:00:00)"
     assert (accel.nodes, accel.gpus, accel.exclusive) == (12, True, True)
-    assert read_sinfo("nonsense\n") == ()
+    assert read_partitions("nonsense\n") == ()
 
 
 def test_the_chain_lives_where_it_costs_least() -> None:
-    found = read_sinfo(SINFO)
+    found = read_partitions(SINFO)
     assert Survey(partitions=found).cpu_partition == found[2]
     assert Survey(partitions=found[1:2] + found[3:]).cpu_partition == found[1]
     assert Survey(partitions=found[3:]).cpu_partition is None
@@ -46,7 +46,7 @@ def test_the_chain_lives_where_it_costs_least() -> None:
         Survey(),
         Survey(slurm=True, slurm_trouble='it said "no"\n[daemon]'),
         Survey(
-            partitions=read_sinfo(SINFO),
+            partitions=read_partitions(SINFO),
             slurm=True,
             quota_tools=("lfs",),
             gpu_tools=("rocm-smi",),
@@ -54,7 +54,7 @@ def test_the_chain_lives_where_it_costs_least() -> None:
             accounts=("project_7",),
             places={"scratch": '/s/a "b"', "work": "/w"},
         ),
-        Survey(partitions=read_sinfo(SINFO)[1:2], slurm=True, accounts=("a", "b")),
+        Survey(partitions=read_partitions(SINFO)[1:2], slurm=True, accounts=("a", "b")),
     ],
 )
 def test_what_it_writes_is_sound(found: Survey, tmp_path: Path) -> None:

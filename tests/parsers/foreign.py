@@ -10,17 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.parsers.gpu_samples import sample
-from watchdogd.batch import (
-    partitions,
-    pending_reasons,
-    qstat,
-    sacct,
-    scontrol,
-    sinfo,
-    slurm,
-    slurmtext,
-    squeue,
-)
+from watchdogd.batch import pending_reasons, qstat, sacct, scontrol, sinfo, slurm, slurmtext, squeue
 from watchdogd.chain.successors import begins_of
 from watchdogd.checks import checkpoint_files
 from watchdogd.config.loading import parse
@@ -184,7 +174,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "scontrol words": (scontrol.words, SCONTROL),
     "scontrol reservations": (begins_of, SCONTROL),
     "scontrol gpus": (scontrol.allocated_gpus, SCONTROL),
-    "sinfo partitions": (partitions.read_sinfo, "gpu*|1-00:00:00|12|gpu:a100:4|OVERSUBSCRIBE\n"),
+    "sinfo partitions": (sinfo.read_partitions, "gpu*|1-00:00:00|12|gpu:a100:4|OVERSUBSCRIBE\n"),
     "hostlist": (slurmtext.expand_hostlist, "n[1-20,007],login[1-2][3-4]"),
     "reason": (pending_reasons.judge, "Nodes required for job are DOWN, DRAINED or reserved"),
     "sbatch lines": (slurm.script_options, "#!/bin/sh\n#SBATCH --job-name=tr4 --time=1\n"),

@@ -13,7 +13,7 @@ from tests.lab.processes import started
 from tests.waiting import wait_until
 from watchdogd.parsers.probe_sample import Cpu
 from watchdogd.plugin import Sign, Strength
-from watchdogd.plugins.memory_leak import cpu_use
+from watchdogd.plugins.memory_leak import check
 from watchdogd.probe.answers import here
 
 MINUTE = 60.0
@@ -23,7 +23,7 @@ class Spent:
     """Samples of two nodes, a minute apart, and what is made of them."""
 
     def __init__(self, *, gpus: bool = False) -> None:
-        self.known = cpu_use.CpuUse()
+        self.known = check.CpuUse()
         self.now, self.seconds, self.gpus = 1_800_000_000.0, 5000.0, gpus
 
     def look(self, cores: float, *, gets_on: bool = False, newer: bool = True) -> tuple[Sign, ...]:
@@ -32,7 +32,7 @@ class Spent:
         self.seconds += cores * MINUTE
         at = self.now if newer else self.now - MINUTE
         spent = {node: Cpu(self.seconds, at, self.gpus) for node in ("n1", "n2")}
-        self.known = cpu_use.advance(self.known, spent, self.now, gets_on=gets_on)
+        self.known = check.advance_cpu(self.known, spent, self.now, gets_on=gets_on)
         return self.known.signs
 
     def learn(self, cores: float) -> None:

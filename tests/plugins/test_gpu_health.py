@@ -24,8 +24,8 @@ from watchdogd.plugins.gpu_health.activity import NamedGpu
 from watchdogd.plugins.gpu_health.check import gpu_health, judge
 from watchdogd.plugins.gpu_health.faults import GpuLimits, without_sensors
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
-from watchdogd.plugins.gpu_health.query import GpuSurvey
 from watchdogd.plugins.gpu_health.standstill import Patience
+from watchdogd.probe.answers import GpuSurvey
 
 HEALTH: Plugin = gpu_health
 START = 1_795_800_000.0

@@ -10,7 +10,7 @@ import pytest
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.plugin import Plugin, Result, Run, Status
-from watchdogd.plugins.node_health import suspect_nodes
+from watchdogd.plugins.node_health import check
 from watchdogd.plugins.node_health.check import NodeHealthState, node_health, of_jobs, spares, to_exclude
 from watchdogd.units import Amount, parse_amount
 
@@ -158,10 +158,10 @@ def ended(number: int, state: str, nodes: str, at: float | None = None) -> Endin
     ],
 )
 def test_nodes_that_failed_more_than_one_job(endings: list[tuple[int, str, str]], named: list[str]) -> None:
-    alerts: suspect_nodes.Attempts = {}
+    ends: check.Attempts = {}
     for each in endings:
-        alerts = suspect_nodes.add_endings(alerts, [ended(*each)], {"cn02"}, 600.0)
-    assert [suspect.node for suspect in suspect_nodes.suspect_nodes(alerts)] == named
+        ends = check.add_endings(ends, [ended(*each)], {"cn02"}, 600.0)
+    assert [suspect.node for suspect in check.suspect_nodes(ends)] == named
 
 
 def test_candidates_are_ready_to_paste_and_forgotten_in_time() -> None:

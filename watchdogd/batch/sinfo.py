@@ -1,6 +1,6 @@
-"""Reader of sinfo's list of nodes: a line a node and partition, FORMAT's fields.
+"""Nodes and partitions of a Slurm site, as sinfo lists them, and how long a job may run there.
 
-States are sinfo's long words (%T) with a flag behind them: `*` does not answer, `~` powered off, `#`
+States of nodes are sinfo's long words (%T) with a flag behind them: `*` does not answer, `~` powered off, `#`
 starting, `$` in a maintenance reservation, `@` `^` to be rebooted, `-` planned for a job (sinfo(1)).
 """
 
@@ -10,7 +10,12 @@ import re
 from dataclasses import dataclass
 
 from watchdogd.batch import slurmtext
-from watchdogd.errors import UnreadableError
+from watchdogd.batch.slurm import QUERY_DEADLINE, refusal
+from watchdogd.errors import SlurmError, UnreadableError
+from watchdogd.system import command
+from watchdogd.system.number import digits
+from watchdogd.system.text import nearest
+from watchdogd.system.times import LONGEST_WALLTIME, SHORTEST_WALLTIME, format_walltime, slurm_duration
 
 FORMAT = slurmtext.FIELD.join(("%N", "%R", "%T", "%H", "%u", "%E"))
 """For `sinfo --noheader --all --Node --format`: node, partition, state; when, by whom and why it was set."""
@@ -87,3 +92,99 @@ def _node(line: str, between: str) -> SlurmNode:
     return SlurmNode(
         name, partition, match[1], match[2], slurmtext.time(since), slurmtext.text(by), reason_text
     )
+
+
+PARTITION_FORMAT = "%P|%l|%D|%G|%h"
+"""sinfo's: partition, limit, nodes, GPUs, whether nodes are shared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A Slurm partition: its name, its longest walltime, and whether its nodes have GPUs.
+
+    `max_time` is as Slurm writes it; `exclusive`: a job gets (and is billed for) whole nodes.
+    """
+
+    name: str
+    max_time: str
+    nodes: int
+    gpus: bool
+    default: bool
+    exclusive: bool = False
+
+    def __str__(self) -> str:
+        """Return `small (2 nodes, up to 1-00:00:00)`."""
+        gpus = ", GPUs" if self.gpus else ""
+        whole = ", whole nodes only" if self.exclusive else ""
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        return f"{self.name} ({nodes}{gpus}{whole}, up to {self.max_time})"
+
+
+def read_partitions(text: str) -> tuple[Partition, ...]:
+    """Return the partitions in `sinfo -h` with FORMAT: a `*` marks the default one; lines of one add up."""
+    found: dict[str, Partition] = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"([^|*]+)(\*?)\|([^|]*)\|(\d+)\|(.*)\|([^|]*)", line.strip())
+        if match:
+            name, star, limit, nodes, gres, shared = match.groups()
+            before = found.get(name)
+            gpus = "gpu" in gres.lower() or bool(before and before.gpus)
+            count = digits(nodes) + (before.nodes if before else 0)
+            found[name] = Partition(name, limit, count, gpus, bool(star), shared.startswith("EXCLUSIVE"))
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The partitions that Slurm shows."""
+
+    partitions: tuple[Partition, ...]
+
+    def chosen(self, names: str) -> list[Partition]:
+        """Return those of `small` or `small,medium`; empty: the site's default one. SlurmError: none such."""
+        if not names:
+            return [partition for partition in self.partitions if partition.default]
+        known = {partition.name: partition for partition in self.partitions}
+        for name in names.split(","):
+            if name not in known:
+                raise SlurmError(f"there is no partition '{name}'{nearest(name, list(known))}")
+        return [known[name] for name in names.split(",")]
+
+
+def ask_partitions() -> Site:
+    """Return the partitions that sinfo lists. SlurmError or SlurmSilentError."""
+    answer = command.ask(
+        ("sinfo", "--noheader", "--all", f"--format={PARTITION_FORMAT}"), deadline=QUERY_DEADLINE
+    )
+    if not answer.ok:
+        raise refusal(answer)
+    return Site(read_partitions(answer.output))
+
+
+def allowed_walltime(chosen: list[Partition], wished: float | None, usual: float = LONGEST_WALLTIME) -> float:
+    """Return the seconds that a link may run: as wished, else `usual` or less where a partition allows less.
+
+    SlurmError where the wish cannot be had: sbatch would take the job, and it would wait for ever.
+    """
+    limits = [limit for partition in chosen if (limit := slurm_duration(partition.max_time)) is not None]
+    longest = min(limits, default=None)
+    if wished is None:
+        return min(longest or usual, usual)
+    if wished < SHORTEST_WALLTIME:
+        raise SlurmError(f"a link needs two minutes at least, not {wished:g} s: give a longer --time")
+    if longest is not None and wished > longest:
+        names = ",".join(partition.name for partition in chosen)
+        raise SlurmError(
+            f"partition {names} allows {format_walltime(longest)} at most: ask for less with --time, "
+            "or time under [slurm]"
+        )
+    return wished
+
+
+def gpu_warning(chosen: list[Partition], site: Site) -> str:
+    """Return a line where the chain would keep a GPU node's cores, or empty."""
+    if not any(partition.gpus for partition in chosen):
+        return ""
+    cheaper = [partition.name for partition in site.partitions if not partition.gpus]
+    instead = f": a CPU partition costs less ({', '.join(cheaper[:5])})" if cheaper else ""
+    return f"partition {', '.join(partition.name for partition in chosen)} has GPUs{instead}"

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from watchdogd.batch import partitions, slurm
+from watchdogd.batch import sinfo, slurm
 from watchdogd.chain import link, links, successors
 from watchdogd.chain.links import ChainResult
 from watchdogd.config.secret import exposed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from watchdogd.batch.models import Job
-    from watchdogd.batch.partitions import Partition
+    from watchdogd.batch.sinfo import Partition
     from watchdogd.chain.link import LinkJob, LinkOptions
     from watchdogd.config.models import Config
     from watchdogd.home.layout import Home
@@ -212,21 +212,21 @@ def _planned(home: Home, config: Config, wish: LinkOptions) -> _Planned:
             "a link cannot run from inside a container image: start it from an installation that the nodes "
             "see, or use 'watchdogd run' or 'tick' in the image"
         )
-    site = partitions.ask_partitions()
+    site = sinfo.ask_partitions()
     chosen = site.chosen(wish.partition or config.slurm.partition or "")
     walltime = _walltime(chosen, config, wish)
     form = link.link_job(home, config, wish, walltime, successors.shortest(walltime, time.time()))
-    return _Planned(form, tuple(filter(None, [partitions.gpu_warning(chosen, site)])))
+    return _Planned(form, tuple(filter(None, [sinfo.gpu_warning(chosen, site)])))
 
 
 def _walltime(chosen: list[Partition], config: Config, wish: LinkOptions) -> float:
     """Return seconds: as wished at the start, else as configured; a tick is short whatever is configured."""
     if wish.time:
-        return partitions.allowed_walltime(chosen, parse_walltime(wish.time))
+        return sinfo.allowed_walltime(chosen, parse_walltime(wish.time))
     configured = parse_walltime(config.slurm.time) if config.slurm.time else None
     if wish.mode == "tick":
-        return partitions.allowed_walltime(chosen, None, min(configured or TICK, TICK))
-    return partitions.allowed_walltime(chosen, configured)
+        return sinfo.allowed_walltime(chosen, None, min(configured or TICK, TICK))
+    return sinfo.allowed_walltime(chosen, configured)
 
 
 def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, ...]) -> ChainResult:

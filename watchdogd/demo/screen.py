@@ -11,8 +11,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from watchdogd.demo.mailbox import PostedAlert
-from watchdogd.demo.stage import StageView
+from watchdogd.demo.stage import PostedAlert, StageView
 from watchdogd.system.text import one_line
 
 STYLES = {

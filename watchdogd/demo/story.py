@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from watchdogd.demo import disk
-from watchdogd.demo.mailbox import PostedAlert
 from watchdogd.demo.screen import Screen
-from watchdogd.demo.stage import BrokenError, Stage, StageView
+from watchdogd.demo.stage import BrokenError, PostedAlert, Stage, StageView
 from watchdogd.demo.toy_training import RUN
 from watchdogd.errors import WatchdogError
 from watchdogd.parsers.quota.models import BYTES, INODES

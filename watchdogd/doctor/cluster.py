@@ -6,10 +6,10 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from watchdogd.batch import partitions, scontrol, slurm, slurmtext
+from watchdogd.batch import scontrol, sinfo, slurm, slurmtext
 from watchdogd.batch.models import Job
-from watchdogd.batch.partitions import Partition
 from watchdogd.batch.run_models import slurm_users
+from watchdogd.batch.sinfo import Partition
 from watchdogd.batch.slurm import SBATCH_DEADLINE, refusal
 from watchdogd.chain import link
 from watchdogd.chain.launch import unknown_users
@@ -136,9 +136,9 @@ def look_at_partition(installation: Installation) -> Iterator[Diagnosis]:
     if not installation.slurm or not installation.site:
         return
     try:
-        site = partitions.ask_partitions()
+        site = sinfo.ask_partitions()
         chosen = site.chosen(installation.partition)
-        walltime = partitions.allowed_walltime(chosen, _wished_walltime(installation))
+        walltime = sinfo.allowed_walltime(chosen, _wished_walltime(installation))
     except (SlurmError, UnitError) as error:
         yield broken(PARTITION, str(error), _NAME)
         return
@@ -147,7 +147,7 @@ def look_at_partition(installation: Installation) -> Iterator[Diagnosis]:
         return
     names = ", ".join(map(str, chosen))
     yield fine(PARTITION, f"{names}; a link runs for {format_walltime(walltime)}")
-    cheaper = partitions.gpu_warning(chosen, site)
+    cheaper = sinfo.gpu_warning(chosen, site)
     if cheaper:
         yield warning(PARTITION, cheaper, _NAME)
     for each in chosen:

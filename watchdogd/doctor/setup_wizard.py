@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain, count
 
 from watchdogd.batch.models import Job
-from watchdogd.batch.partitions import FORMAT, Partition, read_sinfo
+from watchdogd.batch.sinfo import PARTITION_FORMAT, Partition, read_partitions
 from watchdogd.config.loading import parse
 from watchdogd.config.models import Config
 from watchdogd.daemon.setup import Setup
@@ -214,8 +214,8 @@ def survey() -> Survey:
 
 
 def _partitions() -> tuple[tuple[Partition, ...], str]:
-    answer = command.ask(["sinfo", "--noheader", f"--format={FORMAT}"], deadline=_SURVEY_DEADLINE)
-    return (read_sinfo(answer.output), "") if answer.ok else ((), answer.complaint())
+    answer = command.ask(["sinfo", "--noheader", f"--format={PARTITION_FORMAT}"], deadline=_SURVEY_DEADLINE)
+    return (read_partitions(answer.output), "") if answer.ok else ((), answer.complaint())
 
 
 def _accounts() -> tuple[str, ...]:

@@ -23,10 +23,10 @@ from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.parsers.quota.models import BYTES
 from watchdogd.plugin import Run
 from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, ask_quotas, automatic
-from watchdogd.plugins.gpu_health.query import query_gpus
 from watchdogd.preflight import gpu_trial
 from watchdogd.preflight.gpu_trial import Trial
 from watchdogd.preflight.verdicts import Facts, NodeDisk, Room
+from watchdogd.probe.answers import query_gpus
 from watchdogd.system import account, command, pathname
 from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.mounts import mount_at

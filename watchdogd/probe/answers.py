@@ -1,7 +1,8 @@
 """Answers of the nodes of a run's job: asked through Slurm's launcher, or left in home by the job's probe.
 
 Slurm starts steps only for the owner of a job, and PBS starts none: there the samples of `watchdogd probe`
-are read instead, wherever they are fresh and have all that is wanted. Memory and disks come by either way.
+are read instead, wherever they are fresh and have all that is wanted. Memory, disks and GPUs come by either
+way; plain processes are looked at on this machine.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ import psutil
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers import probe_sample
-from watchdogd.parsers.probe_sample import Cpu, JobProcess, NodeMemory, Usage
+from watchdogd.parsers.gpu import node_script
+from watchdogd.parsers.gpu.node_script import GpuNode
+from watchdogd.parsers.probe_sample import Cpu, NodeMemory, Usage
 from watchdogd.plugin import Job, Run
-from watchdogd.probe import effort, sample_files
+from watchdogd.probe import job_usage, sample_files
 from watchdogd.probe.node import disks
-from watchdogd.probe.pool import tightest
+from watchdogd.system import command
 from watchdogd.system.account import own_name
 from watchdogd.system.number import count
 from watchdogd.system.smallfile import host_name
 from watchdogd.system.startup import own_python
-from watchdogd.training import Pool
 from watchdogd.units import format_duration
 
 STALE = 300.0
@@ -149,7 +151,6 @@ def _samples(run: Run, job: Job, question: Question[Told], now: float) -> dict[s
 
 Look: TypeAlias = Answers[Usage]
 """What each node has left, or why nothing is known of it."""
-_SHOWN = 5
 
 
 def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float, paths: Sequence[str] = ()) -> Look:
@@ -181,13 +182,7 @@ def _sample(text: str) -> Sample[Usage]:
 
 
 def here(pids: Iterable[int]) -> tuple[NodeMemory, Cpu]:
-    """Return memory and processor time of these processes and all that they started.
-
-    The memory is what they hold, and what is left of their control groups or of the node, whichever is used
-    up first.
-    """
-    free = psutil.virtual_memory()
-    node = Pool("node", float(free.available), float(free.total))
+    """Return memory and processor time of these processes and all that they started."""
     family: dict[int, psutil.Process] = {}
     for pid in pids:
         try:
@@ -195,22 +190,50 @@ def here(pids: Iterable[int]) -> tuple[NodeMemory, Cpu]:
             family |= {each.pid: each for each in (top, *top.children(recursive=True))}
         except psutil.Error:
             continue  # it has ended: the snapshot of the next round knows
-    known = [found for each in family.values() if (found := _held(each))]
-    held = sorted((each for each, _ in known), key=lambda it: -it.anonymous)
-    total = sum(each.anonymous for each in held)
-    pool = min(tightest(family) or node, node, key=lambda each: each.left)
-    memory = NodeMemory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
-    return memory, effort.taken(spent for _, spent in known)
-
-
-def _held(process: psutil.Process) -> tuple[JobProcess, float] | None:
-    try:
-        memory = process.memory_info()
-        held = JobProcess(process.pid, process.name(), float(max(memory.rss - memory.shared, 0)))
-        return held, effort.seconds_of(process)
-    except psutil.Error:
-        return None
+    return job_usage.usage(family.values())
 
 
 def _argv(job: str, paths: Sequence[str]) -> list[str]:
     return own_python("from watchdogd.probe.node import tell; tell(*sys.argv[1:])", job, *paths)
+
+
+_LAUNCH = 4.0
+"""Seconds of a deadline that starting and collecting may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSurvey:
+    """GPUs by node; a node that does not answer has its `trouble`. `closed`, `trouble`: see Answers."""
+
+    nodes: tuple[GpuNode, ...] = ()
+    closed: str = ""
+    trouble: str = ""
+
+
+def query_gpus(run: Run, job: Job, *, deadline: float, now: float, skip: Collection[str] = ()) -> GpuSurvey:
+    """Ask all nodes of `job` but those in `skip`, for `deadline` seconds at most. Never raises."""
+    if run.backend == "process":
+        return _gpus_here(deadline)
+    question = Question(node_script.argv(_each(deadline)), node_script.read, _gpu_sample)
+    heard = ask(run, job, question, deadline=deadline, now=now, skip=skip)
+    silent = (GpuNode(name, trouble=why) for name, why in heard.silent.items())
+    return GpuSurvey((*heard.told.values(), *silent), heard.closed, heard.trouble)
+
+
+def _gpus_here(deadline: float) -> GpuSurvey:
+    """Ask for the GPUs of this machine, with this process's PATH."""
+    answer = command.ask(node_script.argv(_each(deadline)), deadline=deadline)
+    if not answer.output:
+        return GpuSurvey(trouble=f"this machine's GPUs cannot be asked for: {answer.complaint()}")
+    node = node_script.read(answer.output)
+    return GpuSurvey((node if node.name else GpuNode(host_name(), node.readout, node.trouble, node.events),))
+
+
+def _each(deadline: float) -> float:
+    """Return how long one question may take, so that one that hangs leaves time for the others."""
+    return max(round((deadline - _LAUNCH) / 2, 1), 1.0)
+
+
+def _gpu_sample(text: str) -> Sample[GpuNode] | None:
+    read = probe_sample.read_gpus(text)
+    return None if read is None else Sample(read.run, read.job, read.node.name, read.node)

@@ -17,19 +17,17 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import psutil
 
-from watchdogd import training
 from watchdogd.parsers import probe_sample
 from watchdogd.parsers.gpu import node_script
 from watchdogd.parsers.gpu.node_script import GpuNode
-from watchdogd.parsers.probe_sample import Cpu, Disk, GpuSample, JobProcess, NodeMemory
-from watchdogd.probe import effort, sample_files
-from watchdogd.probe.pool import tightest
+from watchdogd.parsers.probe_sample import Cpu, Disk, GpuSample, NodeMemory
+from watchdogd.probe import job_usage, sample_files
 from watchdogd.stacks.stack_collection import py_spy
 from watchdogd.system import command
 from watchdogd.system.mounts import mount_at
@@ -138,7 +136,6 @@ class StackInbox:
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PASSED_OVER = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals that Slurm sends to all steps of a job when the training is to save."""
-_SHOWN = 5
 
 
 class Ended(BaseException):
@@ -211,20 +208,12 @@ def look(task: Task, name: str) -> str:
 
 def _of_job(job: str, found: dict[str, Disk]) -> tuple[NodeMemory, dict[str, Disk], Cpu]:
     """Return memory and processor time of the job here, beside the disks."""
-    processes = list(_processes(job))
-    return memory([held for held, _ in processes]), found, effort.taken(spent for _, spent in processes)
+    memory, cpu = job_usage.usage(_processes(job))
+    return memory, found, cpu
 
 
-def memory(processes: Iterable[JobProcess]) -> NodeMemory:
-    """Return what is left of the job's tightest control group, or of the node, and who holds how much."""
-    held = sorted(processes, key=lambda each: -each.anonymous)
-    pool = tightest(each.pid for each in held) or min(training.pools(), key=lambda each: each.left)
-    total = sum(each.anonymous for each in held)
-    return NodeMemory(pool.name, pool.left, pool.total, total, tuple(held[:_SHOWN]))
-
-
-def _processes(job: str) -> Iterator[tuple[JobProcess, float]]:
-    """Return our own user's processes of the job on this node, each with the processor time that it took."""
+def _processes(job: str) -> Iterator[psutil.Process]:
+    """Yield our own user's processes of the job on this node."""
     node = os.environ.get("SLURMD_NODENAME", "")
     for each in psutil.process_iter(["uids"]):
         uids = each.info["uids"]
@@ -233,9 +222,7 @@ def _processes(job: str) -> Iterator[tuple[JobProcess, float]]:
         with contextlib.suppress(psutil.Error):
             env = each.environ()
             if env.get("SLURM_JOB_ID", "") == job and env.get("SLURMD_NODENAME", node) == node:
-                held = each.memory_info()
-                anonymous = float(max(held.rss - held.shared, 0))
-                yield JobProcess(each.pid, each.name(), anonymous), effort.seconds_of(each)
+                yield each
 
 
 def _leave(path: str, text: str) -> str:

@@ -21,8 +21,8 @@ from watchdogd.errors import UsageError
 from watchdogd.home import node_list
 from watchdogd.incidents.models import IncidentEvent
 from watchdogd.plugin import Job, Result, Run, Suspect
-from watchdogd.plugins.gpu_health.query import query_gpus
 from watchdogd.probe import node_ranks
+from watchdogd.probe.answers import query_gpus
 from watchdogd.probe.node_ranks import NodeRanks
 from watchdogd.remediation import suspects
 from watchdogd.remediation.models import ActionTask

@@ -17,7 +17,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.plugins.gpu_health import activity
 from watchdogd.plugins.gpu_health.activity import NamedGpu
-from watchdogd.plugins.gpu_health.query import GpuSurvey, query_gpus
+from watchdogd.probe.answers import GpuSurvey, query_gpus
 from watchdogd.units import format_size
 
 if TYPE_CHECKING:
