@@ -126,7 +126,7 @@ def pair(found: Mapping[str, list[int]]) -> str:
 def test_the_first_line_names_the_rank_that_nccl_says_is_behind(tmp_path: Path) -> None:
     found: dict[str, list[int]] = {}
     with (
-        serving(lambda _: pair(found)) as fake,
+        serving(lambda: pair(found)) as fake,
         training(tmp_path, NCCL_RAS_ADDR=fake.address) as launcher,
     ):
         found["pids"] = pids(launcher)
@@ -147,7 +147,7 @@ def test_counts_that_grow_accuse_nobody(tmp_path: Path) -> None:
     found: dict[str, list[int]] = {}
     asked: list[str] = []
 
-    def says(json: bool) -> str:
+    def says() -> str:
         asked.append("")
         return pair(found).replace("1139", str(1139 + len(asked)))
 
@@ -163,7 +163,7 @@ def test_another_jobs_ras_is_not_believed(tmp_path: Path) -> None:
     """It listens on the port of ours, and speaks of processes that are none of this run's."""
     lines = [f"Rank {at} has launched up to operation {at} -- {gpu(0, at, '127.0.0.1')}" for at in (1, 2)]
     theirs = text(mismatch(lines), 2)
-    with serving(lambda _: theirs) as fake, training(tmp_path, NCCL_RAS_ADDR=fake.address):
+    with serving(lambda: theirs) as fake, training(tmp_path, NCCL_RAS_ADDR=fake.address):
         message = first_message(tmp_path)
     assert fake.heard
     assert "NCCL" not in message.headline + message.body
@@ -171,7 +171,7 @@ def test_another_jobs_ras_is_not_believed(tmp_path: Path) -> None:
 
 def test_a_rank_that_is_stopped_is_named(tmp_path: Path) -> None:
     """Its RAS takes calls, and answers none."""
-    with serving(lambda _: None) as fake, training(tmp_path, NCCL_RAS_ADDR=fake.address) as launcher:
+    with serving(lambda: None) as fake, training(tmp_path, NCCL_RAS_ADDR=fake.address) as launcher:
         psutil.Process(pids(launcher)[2]).suspend()
         began = time.monotonic()
         message = first_message(tmp_path)

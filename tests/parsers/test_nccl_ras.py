@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.servers.ras import Rank, document, gpu, mismatch, text
+from tests.servers.ras import gpu, mismatch, text
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers import nccl_ras
-from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused
+from watchdogd.parsers.nccl_ras import (
+    ABSENT,
+    AHEAD,
+    BEHIND,
+    INSTEAD,
+    Accused,
+    Communicator,
+    RasMember,
+    RasReport,
+)
 
 PAIR = mismatch(
     [
@@ -157,9 +168,28 @@ def test_the_text_of_each_release(answer: str, accused: list[str]) -> None:
     assert said(nccl_ras.accused(nccl_ras.read(answer.replace("\n", "\r\n")))) == accused
 
 
-def reduced(*counts: int | None, pid: int = 60) -> list[Rank]:
+def member(rank: int, counts: Mapping[str, int] | None, pid: int, gpu: int = 0) -> RasMember:
+    """A rank; `counts` None: it does not answer."""
+    return RasMember(rank, "192.0.2.17", pid, gpu, counts or {})
+
+
+def report(*comms: Sequence[RasMember]) -> RasReport:
+    """One list of ranks a communicator."""
+    return RasReport("2.29.1", tuple(communicator(name, ranks) for name, ranks in enumerate(comms)))
+
+
+def communicator(name: int, ranks: Sequence[RasMember]) -> Communicator:
+    launched: dict[str, Counter[int]] = defaultdict(Counter)
+    for each in ranks:
+        for kind, count in each.counts.items():
+            launched[kind][count] += 1
+    there, absent = [each for each in ranks if each.counts], [each for each in ranks if not each.counts]
+    return Communicator(str(name), len(ranks), tuple(there), tuple(absent), launched)
+
+
+def reduced(*counts: int | None, pid: int = 60) -> list[RasMember]:
     return [
-        Rank(rank, None if count is None else {"AllReduce": count, "Broadcast": 2}, pid + rank, gpu=rank)
+        member(rank, None if count is None else {"AllReduce": count, "Broadcast": 2}, pid + rank, rank)
         for rank, count in enumerate(counts)
     ]
 
@@ -167,12 +197,12 @@ def reduced(*counts: int | None, pid: int = 60) -> list[Rank]:
 @pytest.mark.parametrize(
     ("answer", "accused"),
     [
-        (document(reduced(5, 5, 5, 5)), []),
-        (document(reduced(5, 5, 4, 5)), ["behind 2 62 2 192.0.2.17 AllReduce 5 1"]),
-        (document(reduced(5, 5, None, 5)), ["absent 2 62 2 192.0.2.17  0 0"]),
-        (document(reduced(9, 5, 5, 5)), ["ahead 0 60 0 192.0.2.17 AllReduce 9 0"]),
+        (report(reduced(5, 5, 5, 5)), []),
+        (report(reduced(5, 5, 4, 5)), ["behind 2 62 2 192.0.2.17 AllReduce 5 1"]),
+        (report(reduced(5, 5, None, 5)), ["absent 2 62 2 192.0.2.17  0 0"]),
+        (report(reduced(9, 5, 5, 5)), ["ahead 0 60 0 192.0.2.17 AllReduce 9 0"]),
         (
-            document([*reduced(7, 7, 6), Rank(3, {"AllReduce": 6, "Broadcast": 3}, 63, gpu=3)]),
+            report([*reduced(7, 7, 6), member(3, {"AllReduce": 6, "Broadcast": 3}, 63, 3)]),
             [
                 "instead 3 63 3 192.0.2.17 AllReduce 7 1 Broadcast 3",
                 "behind 2 62 2 192.0.2.17 AllReduce 7 1",
@@ -180,27 +210,25 @@ def reduced(*counts: int | None, pid: int = 60) -> list[Rank]:
         ),
     ],
 )
-def test_json(answer: str, accused: list[str]) -> None:
-    assert said(nccl_ras.accused(nccl_ras.read(f"OK\nOK\n{answer}\n"))) == accused
+def test_whom_the_counts_accuse(answer: RasReport, accused: list[str]) -> None:
+    assert said(nccl_ras.accused(answer)) == accused
 
 
 def test_who_waits_in_one_communicator_is_not_blamed_in_another() -> None:
     """Rank 1 is behind in the first, since it waits for rank 3 in the second."""
-    first = [Rank(0, {"AllReduce": 8}, 60, gpu=0), Rank(1, {"AllReduce": 7}, 61, gpu=1)]
-    second = [Rank(0, {"AllGather": 30}, 61, gpu=1), Rank(1, {"AllGather": 29}, 63, gpu=3)]
-    assert said(nccl_ras.accused(nccl_ras.read(document(first, second)))) == [
-        "behind 1 63 3 192.0.2.17 AllGather 30 1"
-    ]
+    first = [member(0, {"AllReduce": 8}, 60, 0), member(1, {"AllReduce": 7}, 61, 1)]
+    second = [member(0, {"AllGather": 30}, 61, 1), member(1, {"AllGather": 29}, 63, 3)]
+    assert said(nccl_ras.accused(report(first, second))) == ["behind 1 63 3 192.0.2.17 AllGather 30 1"]
 
 
 def test_two_who_wait_for_each_other_are_both_named() -> None:
-    first = [Rank(0, {"AllReduce": 8}, 60, gpu=0), Rank(1, {"AllReduce": 7}, 61, gpu=1)]
-    second = [Rank(0, {"AllGather": 30}, 61, gpu=1), Rank(1, {"AllGather": 29}, 60, gpu=0)]
-    assert {each.member.pid for each in nccl_ras.accused(nccl_ras.read(document(first, second)))} == {60, 61}
+    first = [member(0, {"AllReduce": 8}, 60, 0), member(1, {"AllReduce": 7}, 61, 1)]
+    second = [member(0, {"AllGather": 30}, 61, 1), member(1, {"AllGather": 29}, 60, 0)]
+    assert {each.member.pid for each in nccl_ras.accused(report(first, second))} == {60, 61}
 
 
 def test_what_grows_meanwhile_is_seen() -> None:
-    assert nccl_ras.read(document(reduced(5, 6))).counts != nccl_ras.read(document(reduced(6, 6))).counts
+    assert report(reduced(5, 6)).counts != report(reduced(6, 6)).counts
     assert nccl_ras.read(text(PAIR, 2)).counts == nccl_ras.read(text(PAIR, 2)).counts
     assert nccl_ras.read(text(PAIR, 2)).counts != nccl_ras.read(text(PAIR.replace("1139", "1140"), 2)).counts
 
@@ -226,6 +254,6 @@ def test_no_text_breaks_it(answer: str) -> None:
 def test_a_thousand_ranks_in_a_second() -> None:
     ranks = reduced(*([900] * 1023), 899)
     began = time.process_time()
-    found = nccl_ras.accused(nccl_ras.read(document(*[ranks] * 4)))
+    found = nccl_ras.accused(report(*[ranks] * 4))
     assert [each.member.rank for each in found] == [1023]
     assert time.process_time() - began < 1.0

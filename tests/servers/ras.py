@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import socketserver
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 HEAD = """NCCL version {version} compiled with CUDA 13.0
 CUDA runtime version 13000, driver version 13000
@@ -47,81 +45,37 @@ def gpu(number: int, pid: int, node: str = "192.0.2.17") -> str:
     return f"GPU {number} managed by process {pid} on node {node}"
 
 
-@dataclass(frozen=True)
-class Rank:
-    """A rank of a communicator in JSON; `counts` None: it does not answer."""
-
-    rank: int
-    counts: Mapping[str, int] | None
-    pid: int
-    host: str = "192.0.2.17"
-    gpu: int = 0
-    dead: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        said: dict[str, Any] = {"rank": self.rank, "host": self.host, "pid": self.pid}
-        said |= {"cuda_dev": 0, "nvml_dev": self.gpu}
-        if self.counts is None:
-            return {**said, "status": {"unresponsive": True, "considered_dead": self.dead}}
-        status = {"init_state": 0, "async_error": 0, "finalize_called": False, "abort_flag": False}
-        return {**said, "status": status, "collective_counts": dict(self.counts)}
-
-
-def document(*comms: Sequence[Rank], version: str = "2.29.1") -> str:
-    """An answer as JSON, one list of ranks a communicator."""
-    said = [
-        {
-            "hash": f"0x{0xA0 + number:x}",
-            "secondary_hash": "0x1:0x2",
-            "size": len(ranks),
-            "ranks_count": sum(each.counts is not None for each in ranks),
-            "missing_ranks_count": sum(each.counts is None for each in ranks),
-            "ranks": [each.as_json() for each in ranks if each.counts is not None],
-            "missing_ranks": [each.as_json() for each in ranks if each.counts is None],
-        }
-        for number, ranks in enumerate(comms)
-    ]
-    ras = {"collection_time_sec": 0.001, "timeouts_count": 0}
-    whole = {"nccl_version": version, "cuda_runtime_version": 13000, "timestamp": "2026-11-29 08:00:00"}
-    return json.dumps(
-        {**whole, "communicators_count": len(said), "communicators": said, "ras": ras}, indent=2
-    )
-
-
-Says = Callable[[bool], str | None]
-"""Whether JSON was asked for → the answer; None: it says nothing, as a process that is stopped."""
+Says = Callable[[], str | None]
+"""Its answer; None: it says nothing, as a process that is stopped."""
 
 
 @dataclass
 class FakeRas:
-    """What it was told, and what it says: `json` False refuses the format, as releases before 2.28.7 do."""
+    """What it was told, and what it says."""
 
     says: Says
-    json: bool = True
     address: str = ""
     heard: list[str] = field(default_factory=list)
 
 
 @contextmanager
-def serving(says: Says, *, json: bool = True) -> Iterator[FakeRas]:
+def serving(says: Says) -> Iterator[FakeRas]:
     """RAS on a free port of the loopback."""
-    fake = FakeRas(says, json)
+    fake = FakeRas(says)
     ended = threading.Event()
 
     class Talk(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            wanted = False
             for raw in self.rfile:
                 line = raw.decode().strip()
                 fake.heard.append(line)
                 if line == "verbose status":
-                    self.wfile.write((fake.says(wanted) or "").encode())
+                    self.wfile.write((fake.says() or "").encode())
                     return
-                if fake.says(wanted) is None:
+                if fake.says() is None:
                     ended.wait(60)
                     return
-                known = line.startswith("timeout ") or (line == "set format json" and fake.json)
-                wanted = wanted or (line == "set format json" and fake.json)
+                known = line.startswith("timeout ")
                 self.wfile.write(b"OK\n" if known else f"ERROR: Unknown command {line}\n".encode())
 
     class Server(socketserver.ThreadingTCPServer):

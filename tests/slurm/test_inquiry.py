@@ -63,7 +63,7 @@ def test_every_node_is_asked_who_holds_the_job_up(slurm: Cluster) -> None:
     folder = slurm.new_folder()
     (folder / "train.py").write_text(TRAINING)
 
-    def says(json: bool) -> str:
+    def says() -> str:
         last = int((folder / "pid.3").read_text())
         behind = f"Rank 3 has launched up to operation 6 -- {gpu(1, last, '127.0.0.1')}"
         return text(mismatch(["3 ranks have launched up to operation 7", behind]), 4)

@@ -1,22 +1,19 @@
-"""Reports of NCCL's RAS subsystem (2.24 and later) on a job, as text or, from 2.28.7 on, as JSON.
+"""Reports of NCCL's RAS subsystem (2.24 and later) on a job, as the text that people read.
 
-Both tell of every communicator how many operations of each kind its ranks have launched. The text, which
-people read, names ranks only where they are fewer than half: of the others it gives numbers. Until 2.25 all
-kinds were counted as one ("collective"). We ask for text (see `ras_client`). Lines that are not known are
-passed over: each release has others.
+It tells of every communicator how many operations of each kind its ranks have launched, and names ranks only
+where they are fewer than half: of the others it gives numbers. Until 2.25 all kinds were counted as one
+("collective"). Lines that are not known are passed over: each release has others.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from watchdogd.errors import UnreadableError
-from watchdogd.system.number import count, digits
-from watchdogd.system.smallfile import parse_json
+from watchdogd.system.number import digits
 
 BEHIND, AHEAD, INSTEAD, ABSENT = "behind", "ahead", "instead", "absent"
 _HEAD = re.compile(r"(?:NCCL version (\S+)|Job summary$|Communicators\.\.\.)")
@@ -60,29 +57,14 @@ class RasMember:
 class Communicator:
     """One communicator and what its members launched.
 
-    `size` is None where it is not told. `launched`: how many ranks launched how many operations, by kind;
-    JSON has none, since it names all members. `absent` did not answer."""
+    `size` is None where it is not told. `launched`: how many ranks launched how many operations, by kind.
+    `absent` did not answer."""
 
     name: str
     size: int | None = None
     members: tuple[RasMember, ...] = ()
     absent: tuple[RasMember, ...] = ()
     launched: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-
-    def ranks(self, kind: str) -> dict[int, int]:
-        """Count the ranks that launched each number of operations of this kind."""
-        if kind in self.launched:
-            return dict(self.launched[kind])
-        found: dict[int, int] = defaultdict(int)
-        for member in self.members:
-            if kind in member.counts:
-                found[member.counts[kind]] += 1
-        return found
-
-    @property
-    def kinds(self) -> list[str]:
-        """The kinds of operations of which anything is told."""
-        return sorted({*self.launched, *(kind for member in self.members for kind in member.counts)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +80,9 @@ class RasReport:
     def counts(self) -> tuple[object, ...]:
         """Numbers of operations: a later answer differs where anything was launched meanwhile."""
         return tuple(
-            (each.name, kind, tuple(sorted(each.ranks(kind).items())))
+            (each.name, kind, tuple(sorted(ranks.items())))
             for each in self.communicators
-            for kind in each.kinds
+            for kind, ranks in sorted(each.launched.items())
         )
 
 
@@ -124,9 +106,6 @@ class Accused:
 
 def read(text: str) -> RasReport:
     """UnreadableError where it is no answer of RAS."""
-    begin = 0 if text.startswith("{") else text.find("\n{") + 1
-    if begin or text.startswith("{"):
-        return _document(text[begin:])
     reading = _Reading()
     for line in text.splitlines():
         reading.take(line.rstrip())
@@ -175,8 +154,7 @@ def _unequal(comm: Communicator) -> tuple[list[Accused], list[RasMember]]:
     behind: dict[int | None, Accused] = {}
     ahead: dict[int | None, tuple[RasMember, str]] = {}
     few: list[Accused] = []
-    for kind in comm.kinds:
-        ranks = comm.ranks(kind)
+    for kind, ranks in sorted(comm.launched.items()):
         if len(ranks) < 2:
             continue
         top, total = max(ranks), sum(ranks.values())
@@ -291,46 +269,3 @@ class _Reading:
                 self._missing.setdefault(self._hash, {})[digits(rank or "0")] = RasMember(digits(rank or "0"))
         elif times := _TIMEOUTS.match(line):
             self._timeouts = digits(times[1])
-
-
-def _document(text: str) -> RasReport:
-    try:
-        said = parse_json(text)
-        found = tuple(map(_communicator, said["communicators"]))
-        ras = said.get("ras") or {}
-        return RasReport(
-            str(said.get("nccl_version", "")), found, timeouts=count(ras.get("timeouts_count")) or 0
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnreadableError(f"no answer of NCCL's RAS ({type(error).__name__}: {error})"[:200]) from None
-
-
-def _communicator(said: Mapping[str, Any]) -> Communicator:
-    absent = [_member(each) for each in said.get("missing_ranks") or () if _is_absent(each)]
-    members = tuple(map(_member, said.get("ranks") or ()))
-    name = str(said["hash"]).removeprefix("0x") + str(said.get("secondary_hash", ""))
-    return Communicator(name, count(said.get("size")), members, tuple(absent))
-
-
-def _is_absent(said: Mapping[str, Any]) -> bool:
-    """Others answered, and know nothing of that communicator: they have left it, or are about to enter it."""
-    status = said.get("status") or {}
-    return bool(status.get("unresponsive") or status.get("considered_dead"))
-
-
-def _member(said: Mapping[str, Any]) -> RasMember:
-    gpu = count(said.get("nvml_dev"))
-    return RasMember(
-        count(said["rank"]),
-        "" if said.get("host") == "unknown" else str(said.get("host", "")),
-        count(said.get("pid")),
-        count(said.get("cuda_dev")) if gpu is None else gpu,
-        dict(_counts(said.get("collective_counts") or {})),
-        bool((said.get("status") or {}).get("considered_dead")),
-    )
-
-
-def _counts(said: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    for kind, value in said.items():
-        if (number := count(value)) is not None:
-            yield str(kind), number

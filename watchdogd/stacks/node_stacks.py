@@ -25,9 +25,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from watchdogd.parsers import pyspy
-from watchdogd.parsers.stack_models import Frame, StackDump, Thread
+from watchdogd.parsers.stack_models import StackDump
 from watchdogd.system import command
-from watchdogd.system.number import digits, needed, whole
+from watchdogd.system.codec import codec_of
+from watchdogd.system.number import digits
 from watchdogd.system.smallfile import parse_json
 
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -134,26 +135,13 @@ def state(pid: int, *, stack: bool = True) -> str:
 
 def packages(parcel: Parcel) -> Iterator[str]:
     """Yield the lines for one process."""
-    found = parcel.found
-    versions = {
-        "pid": found.pid,
-        "parent": found.parent,
-        "command": found.command,
-        "ranks": dict(found.ranks),
-        "samples": [[_thread_as_json(thread) for thread in dump.threads] for dump in parcel.samples],
-        "trouble": parcel.trouble,
-        "state": parcel.state,
-    }
-    return parts(found.pid, versions)
+    return parts(parcel.found.pid, codec_of(Parcel).dump(parcel))
 
 
 def parcels(text: str) -> list[Parcel]:
     """Read the processes in one node's text; one that is not whole is left out."""
-    found = []
-    for value in values(text).values():
-        with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):
-            found.append(_parcel(value))
-    return found
+    read = codec_of(Parcel).load
+    return [parcel for value in values(text).values() if (parcel := read(value))]
 
 
 def parts(number: int, value: object) -> Iterator[str]:
@@ -268,17 +256,6 @@ def _read(path: str) -> str:
         return ""
 
 
-def _thread_as_json(thread: Thread) -> dict[str, Any]:
-    frames = [[frame.function, frame.file, frame.line, frame.path] for frame in thread.frames]
-    return {
-        "id": thread.id,
-        "os": thread.os_id,
-        "name": thread.name,
-        "active": thread.active,
-        "frames": frames,
-    }
-
-
 def _unpacked(data: str) -> bytes:
     """Return what was packed. ValueError where it is more than any process has to say."""
     unpacking = zlib.decompressobj()
@@ -286,24 +263,6 @@ def _unpacked(data: str) -> bytes:
     if not unpacking.eof:
         raise ValueError("it does not end")
     return text
-
-
-def _parcel(fields: dict[str, Any]) -> Parcel:
-    pid, parent = needed(whole(fields["pid"])), needed(whole(fields["parent"]))
-    found = TrainingProcess(pid, parent, str(fields["command"]), dict(fields["ranks"]))
-    samples = tuple(
-        StackDump(found.pid, found.command, threads=tuple(_thread(thread) for thread in threads))
-        for threads in fields["samples"]
-    )
-    return Parcel(found, samples, str(fields["trouble"]), str(fields["state"]))
-
-
-def _thread(fields: dict[str, Any]) -> Thread:
-    frames = tuple(
-        Frame(str(function), str(file), whole(line), *map(str, path))
-        for function, file, line, *path in fields["frames"]
-    )
-    return Thread(fields["id"], fields["os"], fields["name"], fields["active"], frames=frames)
 
 
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
