@@ -17,7 +17,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -96,64 +95,24 @@ _VIOLATION_COLUMNS = {
     "vr_tviol": "vr thermal",
     "hbm_tviol": "hbm thermal",
 }
-_RULES = (
-    values.rule("uuid", values.text, r"(?:gpu_)?uuid", r"(?:asic/)?asic_serial"),
-    values.rule("name", values.text, r"(?:asic/)?market_name"),
-    values.rule("bus", values.text, r"(?:gpu_)?bdf", r"bus/bdf"),
-    values.rule("partition", values.count, r"partition_id", r"partition/partition_id", r"xcp"),
-    values.rule(
-        "utilisation", values.number, r"(?:usage/)?gfx_activity", r"gfx", r"gfx%", r"gfx_util(?:ization)?"
-    ),
-    values.rule(
-        "power_w",
-        values.number,
-        r"(?:power/)?(?:current_)?socket_power",
-        r"(?:power/)?average_socket_power",
-        r"power(?:_usage)?",
-    ),
-    values.rule(
-        "power_cap_w",
-        values.number,
-        r"(?:limit/(?:.*/)?)?(?:socket_)?power_limit",
-        r"(?:limit/)?max_power",
-        r"limit/(?:.*/)?max_power_limit",
-        r"power_cap",
-    ),
-    values.rule(
-        "temperature_c",
-        values.number,
-        r"(?:temperature/)?hotspot",
-        r"(?:temperature/)?edge",
-        r"gpu_t(?:emp)?",
-        r"hotspot_temperature",
-    ),
-    values.rule(
-        "memory_temperature_c", values.number, r"temperature/mem", r"mem_t(?:emp)?", r"memory_temperature"
-    ),
-    values.rule("clock_mhz", values.number, r"(?:clock/)?gfx(?:_0)?/clk", r"gfx_cl(?:oc)?k"),
-    values.rule(
-        "slowdown_c",
-        values.number,
-        r"(?:limit/)?slowdown_hotspot_temperature",
-        r"(?:limit/)?slowdown_(?:edge_)?temperature",
-    ),
-    values.rule("vram_used", values.mebibytes, r"(?:mem_usage/)?used_vram", r"vram_used"),
-    values.rule("vram_total", values.mebibytes, r"(?:mem_usage/)?total_vram", r"vram_total"),
-    values.rule(
-        "ecc_correctable",
-        values.count,
-        r"(?:ecc/)?total_correctable_count",
-        r"single_(?:bit_)?ecc",
-        r"blocks correctable",
-    ),
-    values.rule(
-        "ecc_uncorrectable",
-        values.count,
-        r"(?:ecc/)?total_uncorrectable_count",
-        r"double_(?:bit_)?ecc",
-        r"blocks uncorrectable",
-    ),
-)
+_RULES = values.rules(r"""
+uuid  text  (?:gpu_)?uuid  (?:asic/)?asic_serial
+name  text  (?:asic/)?market_name
+bus  text  (?:gpu_)?bdf  bus/bdf
+partition  count  partition_id  partition/partition_id  xcp
+utilisation  number  (?:usage/)?gfx_activity  gfx  gfx%  gfx_util(?:ization)?
+power_w  number  (?:power/)?(?:current_)?socket_power  (?:power/)?average_socket_power  power(?:_usage)?
+power_cap_w  number  (?:limit/(?:.*/)?)?(?:socket_)?power_limit  (?:limit/)?max_power
+power_cap_w  number  limit/(?:.*/)?max_power_limit  power_cap
+temperature_c  number  (?:temperature/)?hotspot  (?:temperature/)?edge  gpu_t(?:emp)?  hotspot_temperature
+memory_temperature_c  number  temperature/mem  mem_t(?:emp)?  memory_temperature
+clock_mhz  number  (?:clock/)?gfx(?:_0)?/clk  gfx_cl(?:oc)?k
+slowdown_c  number  (?:limit/)?slowdown_hotspot_temperature  (?:limit/)?slowdown_(?:edge_)?temperature
+vram_used  MiB  (?:mem_usage/)?used_vram  vram_used
+vram_total  MiB  (?:mem_usage/)?total_vram  vram_total
+ecc_correctable  count  (?:ecc/)?total_correctable_count  single_(?:bit_)?ecc  blocks correctable
+ecc_uncorrectable  count  (?:ecc/)?total_uncorrectable_count  double_(?:bit_)?ecc  blocks uncorrectable
+""")
 
 
 def read(text: str) -> Readout:
@@ -164,16 +123,8 @@ def read(text: str) -> Readout:
     if "ROCm System Management Interface" in text:
         return rocm_smi.read(text)
     lines = values.lines(text)
-    cards: dict[int, values.Facts] = defaultdict(dict)
-    for source in (_json(text), _text(lines), _monitor(lines), _boxes(lines), _csv_rows(lines)):
-        for index, facts in source.items():
-            cards[index].update(facts)
-    if cards:
-        return Readout(tuple(_gpu(index, facts) for index, facts in sorted(cards.items())))
-    missing = next((line.strip() for line in lines if _ABSENT.search(line)), "")
-    if missing:
-        return Readout(absent=missing)
-    raise UnreadableError(f"amd-smi says nothing of GPUs: '{values.first_line(text)}'")
+    sources = (_json(text), _text(lines), _monitor(lines), _boxes(lines), _csv_rows(lines))
+    return values.readout("amd-smi", text, sources, _gpu, _ABSENT)
 
 
 def _gpu(index: int, facts: values.Facts) -> Gpu:

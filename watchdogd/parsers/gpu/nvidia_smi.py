@@ -24,17 +24,17 @@ _BUS = re.compile(r"\s*(?:[^\s:]++:|N/A\s+N/A\b).*")
 _MEMORY = re.compile(r"\s*(\S+)\s*/\s*(\S+)\s*")
 _MIG = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*")
 _PROCESSES = re.compile(r"\|\s+Processes:")
-_TABLE_RULES = (
-    values.rule("name", values.text, "name"),
-    values.rule("bus", values.text, "bus"),
-    values.rule("utilisation", values.number, "utilisation"),
-    values.rule("power_w", values.number, "power"),
-    values.rule("power_cap_w", values.number, "power cap"),
-    values.rule("temperature_c", values.number, "temperature"),
-    values.rule("vram_used", values.mebibytes, "memory used"),
-    values.rule("vram_total", values.mebibytes, "memory total"),
-    values.rule("ecc_volatile", values.count, "ecc"),
-)
+_TABLE_RULES = values.rules(r"""
+name  text  name
+bus  text  bus
+utilisation  number  utilisation
+power_w  number  power
+power_cap_w  number  power cap
+temperature_c  number  temperature
+vram_used  MiB  memory used
+vram_total  MiB  memory total
+ecc_volatile  count  ecc
+""")
 
 
 def _read_table(lines: Sequence[str]) -> Readout:

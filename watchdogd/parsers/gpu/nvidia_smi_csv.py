@@ -46,25 +46,25 @@ _BITS = {
 }
 """nvmlClocksEventReasons of what slows a GPU down; the others are idleness, power capping, settings."""
 _PARTS = re.compile(r"ecc\.errors\.uncorrected\.volatile\.(?:dram|sram)")
-_RULES = (
-    values.rule("index", values.count, r"index"),
-    values.rule("uuid", values.text, r"(?:gpu_)?uuid"),
-    values.rule("name", values.text, r"(?:gpu_)?name"),
-    values.rule("bus", values.text, r"(?:pci|gpu)[._]bus_id"),
-    values.rule("utilisation", values.number, r"utilization\.gpu"),
-    values.rule("power_w", values.number, r"power\.draw(?:\.instant)?", r"power\.draw\.average"),
-    values.rule("power_cap_w", values.number, r"enforced\.power\.limit", r"power\.limit"),
-    values.rule("temperature_c", values.number, r"temperature\.gpu"),
-    values.rule("memory_temperature_c", values.number, r"temperature\.memory"),
-    values.rule("clock_mhz", values.number, r"clocks\.(?:current\.)?(?:sm|gr|graphics)"),
-    values.rule("vram_used", values.mebibytes, r"memory\.used"),
-    values.rule("vram_total", values.mebibytes, r"memory\.total"),
-    values.rule("ecc_uncorrectable", values.count, r"ecc\.errors\.uncorrected\.aggregate\.total"),
-    values.rule("ecc_volatile", values.count, r"ecc\.errors\.uncorrected\.volatile\.total"),
-    values.rule("ecc_correctable", values.count, r"ecc\.errors\.corrected\.aggregate\.total"),
-    values.rule("remap_pending", values.yes, r"remapped_rows\.pending", r"retired_pages\.pending"),
-    values.rule("remap_failed", values.yes, r"remapped_rows\.failure"),
-)
+_RULES = values.rules(r"""
+index  count  index
+uuid  text  (?:gpu_)?uuid
+name  text  (?:gpu_)?name
+bus  text  (?:pci|gpu)[._]bus_id
+utilisation  number  utilization\.gpu
+power_w  number  power\.draw(?:\.instant)?  power\.draw\.average
+power_cap_w  number  enforced\.power\.limit  power\.limit
+temperature_c  number  temperature\.gpu
+memory_temperature_c  number  temperature\.memory
+clock_mhz  number  clocks\.(?:current\.)?(?:sm|gr|graphics)
+vram_used  MiB  memory\.used
+vram_total  MiB  memory\.total
+ecc_uncorrectable  count  ecc\.errors\.uncorrected\.aggregate\.total
+ecc_volatile  count  ecc\.errors\.uncorrected\.volatile\.total
+ecc_correctable  count  ecc\.errors\.corrected\.aggregate\.total
+remap_pending  yes  remapped_rows\.pending  retired_pages\.pending
+remap_failed  yes  remapped_rows\.failure
+""")
 _LOOKS = (
     (r"GPU-[0-9a-f-]{8,}", ("uuid",)),
     (r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d", ("pci.bus_id",)),

@@ -16,27 +16,25 @@ from watchdogd.system.number import digits
 
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\S*|[0-9A-Fa-f]{8}:\S+)")
 _ATTACHED = re.compile(r"Attached GPUs\s*:\s*(\d+)")
-_POWER = r"(?:gpu )?power readings/"
 _REASON = re.compile(
     r"clocks (?:throttle|event) reasons/(?:hw slowdown/)?((?:hw|sw) (?:thermal |power brake )?slowdown)",
     re.IGNORECASE,
 )
-_RULES = (
-    values.rule("uuid", values.text, r"gpu uuid"),
-    values.rule("name", values.text, r"product name"),
-    values.rule("utilisation", values.number, r"utilization/gpu"),
-    values.rule(
-        "power_w", values.number, _POWER + r"instantaneous power draw", _POWER + r"(?:average )?power draw"
-    ),
-    values.rule("power_cap_w", values.number, _POWER + r"(?:current |enforced )?power limit"),
-    values.rule("temperature_c", values.number, r"temperature/gpu current temp"),
-    values.rule("memory_temperature_c", values.number, r"temperature/memory current temp"),
-    values.rule("clock_mhz", values.megahertz, r"clocks/(?:sm|graphics)"),
-    values.rule("slowdown_c", values.number, r"temperature/gpu slowdown temp"),
-    values.rule("vram_used", values.mebibytes, r"fb memory usage/used"),
-    values.rule("vram_total", values.mebibytes, r"fb memory usage/total"),
-    values.rule("remap_failed", values.yes, r"remapped rows/remapping failure occurred"),
-)
+_RULES = values.rules(r"""
+uuid  text  gpu uuid
+name  text  product name
+utilisation  number  utilization/gpu
+power_w  number  (?:gpu )?power readings/instantaneous power draw
+power_w  number  (?:gpu )?power readings/(?:average )?power draw
+power_cap_w  number  (?:gpu )?power readings/(?:current |enforced )?power limit
+temperature_c  number  temperature/gpu current temp
+memory_temperature_c  number  temperature/memory current temp
+clock_mhz  MHz  clocks/(?:sm|graphics)
+slowdown_c  number  temperature/gpu slowdown temp
+vram_used  MiB  fb memory usage/used
+vram_total  MiB  fb memory usage/total
+remap_failed  yes  remapped rows/remapping failure occurred
+""")
 _WELL = ("completed", "success")
 _UNHEALTHY = re.compile(
     r"(summary): (unhealthy|limited capacity)|(bandwidth): (degraded)"
@@ -50,13 +48,13 @@ _WORN = (
     ("ecc errors/aggregate/sram threshold exceeded", "more SRAM errors than its maker allows"),
 )
 _PART = re.compile(r"mig device \d+/(.*)")
-_PART_RULES = (
-    values.rule("mig", values.count, r"index"),
-    values.rule("uuid", values.text, r"(?:mig )?uuid"),
-    values.rule("vram_used", values.mebibytes, r"(?:shared )?fb memory usage/used"),
-    values.rule("vram_total", values.mebibytes, r"(?:shared )?fb memory usage/total"),
-    values.rule("ecc_volatile", values.count, r"ecc error.*/volatile.*/sram uncorrectable.*"),
-)
+_PART_RULES = values.rules(r"""
+mig  count  index
+uuid  text  (?:mig )?uuid
+vram_used  MiB  (?:shared )?fb memory usage/used
+vram_total  MiB  (?:shared )?fb memory usage/total
+ecc_volatile  count  ecc error.*/volatile.*/sram uncorrectable.*
+""")
 _COUNTERS = (
     ("ecc_uncorrectable", "aggregate", r"(?:[sd]ram )?uncorrectable(?: .*)?|double bit/total"),
     ("ecc_volatile", "volatile", r"(?:[sd]ram )?uncorrectable(?: .*)?|double bit/total"),

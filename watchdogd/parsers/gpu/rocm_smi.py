@@ -29,45 +29,32 @@ _RAS_ROW = re.compile(r"\s*(\w+)\s+(?!DISABLED)[A-Z]+\s+(\d+)\s+(\d+)")
 _CARD = re.compile(r"card(\d+)")
 _NUMA = re.compile(r",\s+")
 _GAP = re.compile(r"\s{2,}")
-_RULES = (
-    values.rule("uuid", values.text, r"unique id", r"gpu uuid"),
-    values.rule("name", values.text, r"card series", r"device name"),
-    values.rule("bus", values.text, r"pci bus", r"bus"),
-    values.rule("partition", values.count, r"partition id"),
-    values.rule("utilisation", values.number, r"gpu use \(%\)", r"gpu%"),
-    values.rule("power_w", values.number, r"(?:current socket|average).* power \(w\)", r"avgpwr", r"power"),
-    values.rule("power_cap_w", values.number, r"max graphics package power \(w\)", r"pwrcap"),
-    values.rule(
-        "temperature_c",
-        values.number,
-        r"temperature \(sensor junction\) \(c\)",
-        r"temperature \(sensor edge\) \(c\)",
-        r"temp(?: \(.*\))?",
-    ),
-    values.rule("clock_mhz", values.megahertz, r"sclk(?: clock (?:speed|level))?:?"),
-    values.rule("memory_temperature_c", values.number, r"temperature \(sensor memory\) \(c\)"),
-    values.rule("vram_used", values.size, r"vram total used memory \(b\)"),
-    values.rule("vram_total", values.size, r"vram total memory \(b\)"),
-    values.rule("vram_percent", values.number, r"vram%", r"gpu memory allocated \(vram%\)"),
-    values.rule("ecc_correctable", values.count, r"ras correctable"),
-    values.rule("ecc_uncorrectable", values.count, r"ras uncorrectable"),
-)
+_RULES = values.rules(r"""
+uuid  text  unique id  gpu uuid
+name  text  card series  device name
+bus  text  pci bus  bus
+partition  count  partition id
+utilisation  number  gpu use \(%\)  gpu%
+power_w  number  (?:current socket|average).* power \(w\)  avgpwr  power
+power_cap_w  number  max graphics package power \(w\)  pwrcap
+temperature_c  number  temperature \(sensor junction\) \(c\)  temperature \(sensor edge\) \(c\)
+temperature_c  number  temp(?: \(.*\))?
+clock_mhz  MHz  sclk(?: clock (?:speed|level))?:?
+memory_temperature_c  number  temperature \(sensor memory\) \(c\)
+vram_used  bytes  vram total used memory \(b\)
+vram_total  bytes  vram total memory \(b\)
+vram_percent  number  vram%  gpu memory allocated \(vram%\)
+ecc_correctable  count  ras correctable
+ecc_uncorrectable  count  ras uncorrectable
+""")
 
 
 def read(text: str) -> Readout:
     """Return the GPUs in one output. UnreadableError, with the line, where it is none of this tool's."""
     lines = values.lines(text)
-    cards: dict[int, values.Facts] = defaultdict(dict)
-    for source in (_json(text), _csv(lines), _table(lines), _blocks(lines), _ras(lines)):
-        for index, facts in source.items():
-            cards[index].update(facts)
-    if cards:
-        gpus = tuple(_gpu(index, facts) for index, facts in sorted(cards.items()))
-        return Readout(gpus, complete=_complete(text))
-    missing = next((line.strip() for line in lines if _ABSENT.search(line)), "")
-    if missing:
-        return Readout(absent=missing)
-    raise UnreadableError(f"rocm-smi says nothing of GPUs: '{values.first_line(text)}'")
+    sources = (_json(text), _csv(lines), _table(lines), _blocks(lines), _ras(lines))
+    found = values.readout("rocm-smi", text, sources, _gpu, _ABSENT)
+    return replace(found, complete=_complete(text)) if found.gpus else found
 
 
 def _complete(text: str) -> bool:

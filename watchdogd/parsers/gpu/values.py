@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from watchdogd.errors import UnreadableError
-from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.system.number import real
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -153,9 +154,28 @@ class FieldRule:
     read: Callable[[str], Any]
 
 
-def rule(field: str, read: Callable[[str], Any], *names: str) -> FieldRule:
-    """Make a FieldRule; names are whole ones, as patterns, in any case."""
-    return FieldRule(field, tuple(re.compile(name, re.IGNORECASE) for name in names), read)
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "text": text,
+    "number": number,
+    "count": count,
+    "bytes": size,
+    "MiB": mebibytes,
+    "MHz": megahertz,
+    "yes": yes,
+}
+
+
+def rules(table: str) -> tuple[FieldRule, ...]:
+    """Return the rules of a table: a line has a field, its reader, and names of cells, best first.
+
+    Columns are two blanks apart. Names are whole ones, as patterns, in any case. Of several lines of one
+    field the first that can be read counts.
+    """
+    rows = (re.split(r" {2,}", line.strip()) for line in table.strip().splitlines())
+    return tuple(
+        FieldRule(field, tuple(re.compile(name, re.IGNORECASE) for name in names), _READERS[read])
+        for field, read, *names in rows
+    )
 
 
 def gpu_of(facts: Mapping[str, str], rules: Sequence[FieldRule], **given: Any) -> Gpu:
@@ -201,3 +221,25 @@ def throttling(facts: Mapping[str, str], pattern: re.Pattern[str]) -> tuple[str,
     """Return the reasons (`pattern`'s first group) whose cells say that they are active."""
     matches = [(pattern.fullmatch(name[:_LONGEST_NAME]), cell) for name, cell in facts.items()]
     return tuple(match[1].replace("_", " ").lower() for match, cell in matches if match and yes(cell))
+
+
+def readout(
+    tool: str,
+    text: str,
+    sources: Iterable[Mapping[int, Facts]],
+    make: Callable[[int, Facts], Gpu],
+    absent: re.Pattern[str],
+) -> Readout:
+    """Make the GPUs of all cells in `sources`, by a GPU's number; `absent` matches a line of having none.
+
+    UnreadableError, with the line, where the output is none of this tool's.
+    """
+    cards: dict[int, Facts] = defaultdict(dict)
+    for source in sources:
+        for index, facts in source.items():
+            cards[index].update(facts)
+    if cards:
+        return Readout(tuple(make(index, facts) for index, facts in sorted(cards.items())))
+    if missing := next((line.strip() for line in lines(text) if absent.search(line)), ""):
+        return Readout(absent=missing)
+    raise UnreadableError(f"{tool} says nothing of GPUs: '{first_line(text)}'")

@@ -9,7 +9,7 @@ import re
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota.models import BYTES, INODES, Owner, StorageLimit
-from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, parse_limit
+from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, read_limit
 from watchdogd.system.number import count
 from watchdogd.system.smallfile import parse_json
 
@@ -78,12 +78,7 @@ def _of_object(line: str) -> list[StorageLimit]:
 
 
 def _pair(whose: str, space: tuple[str, str], files: tuple[str, str]) -> list[StorageLimit]:
-    return [
-        StorageLimit(BYTES, whose, used=parse_amount(space[0]), hard=parse_limit(space[1])),
-        StorageLimit(
-            INODES, whose, used=parse_amount(files[0], base=1000), hard=parse_limit(files[1], base=1000)
-        ),
-    ]
+    return [read_limit(BYTES, whose, *space), read_limit(INODES, whose, *files)]
 
 
 def _cells(line: str) -> list[str] | None:

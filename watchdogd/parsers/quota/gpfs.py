@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from urllib.parse import unquote
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota.models import BYTES, INODES, Owner, StorageLimit
-from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, parse_limit
+from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, read_limit
 
 _TYPES = {"USR": "user", "GRP": "group", "FILESET": "fileset"}
 _NUMBERED = {"0": "USR", "1": "GRP", "2": "FILESET"}
@@ -127,15 +128,7 @@ def _cells(line: str, kind: str, name: str, bare: float, said: ToolOutput) -> li
 
 def _limit(kind: str, of: str, spot: tuple[str, str], cells: Sequence[str], bare: float) -> StorageLimit:
     used, soft, hard, doubt, grace = cells
-    base = 1024 if kind == BYTES else 1000
-    return StorageLimit(
-        kind,
-        of,
-        used=parse_amount(used, bare=bare, base=base) + parse_amount(doubt, bare=bare, base=base),
-        hard=parse_limit(hard, bare=bare, base=base),
-        soft=parse_limit(soft, bare=bare, base=base),
-        grace="" if grace in ("none", "expired") else grace,
-        expired=grace == "expired",
-        path=spot[0],
-        fileset=spot[1],
-    )
+    known = read_limit(kind, of, used, hard, soft, bare=bare, path=spot[0], fileset=spot[1])
+    doubted = read_limit(kind, of, doubt, "", bare=bare).used
+    told = "" if grace in ("none", "expired") else grace
+    return replace(known, used=known.used + doubted, grace=told, expired=grace == "expired")

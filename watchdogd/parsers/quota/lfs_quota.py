@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota.models import BYTES, INODES, Owner, StorageLimit
-from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, parse_limit
+from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, read_limit
 from watchdogd.system.number import count, whole
 
 _OWNER = re.compile(
@@ -34,7 +34,6 @@ _NOTE = re.compile(
 )
 """Lines that tools print between the rows."""
 _DOUBT = re.compile(r"Some errors happened when getting quota info|^quotactl .* failed", re.MULTILINE)
-_KIB = 1024.0
 _OVER = frozenset({"none", "expired"})
 
 
@@ -141,11 +140,7 @@ def limits_of(
     cells = _cells(words)
     if cells is None:
         return None
-    blocks, files = cells[:4], cells[4:]
-    return (
-        _limit(BYTES, whose, path, blocks, _KIB, 1024, now),
-        _limit(INODES, whose, path, files, 1.0, 1000, now),
-    )
+    return _limit(BYTES, whose, path, cells[:4], now), _limit(INODES, whose, path, cells[4:], now)
 
 
 def _row(words: list[str], path: str, owner: str, now: float | None) -> QuotaRow | None:
@@ -172,26 +167,20 @@ def _cells(words: list[str]) -> list[str] | None:
     return cells if all(_NUMBER.fullmatch(cell) or cell == "-" for cell in numbers) else None
 
 
-def _limit(
-    kind: str,
-    of: str,
-    path: str,
-    cells: Sequence[str],
-    bare: float,
-    base: int,
-    now: float | None,
-) -> StorageLimit:
+def _limit(kind: str, of: str, path: str, cells: Sequence[str], now: float | None) -> StorageLimit:
     used, soft, hard, grace = cells
-    return StorageLimit(
+    doubted = "[" in used + soft + hard
+    return read_limit(
         kind,
         of,
-        used=parse_amount(used, bare=bare, base=base) if used != "-" else 0.0,
-        hard=parse_limit(hard, bare=bare, base=base),
-        soft=parse_limit(soft, bare=bare, base=base),
+        "0" if used == "-" else used,
+        hard,
+        soft,
+        bare=1024.0,
+        path=path,
+        inaccurate=doubted,
         grace=_grace(grace, now),
         expired=_expired(grace, now),
-        path=path,
-        inaccurate="[" in used + soft + hard,
     )
 
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota.lfs_quota import limits_of
 from watchdogd.parsers.quota.models import BYTES, INODES, Owner, StorageLimit
-from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, parse_limit
+from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, read_limit
 
 _REPQUOTA = re.compile(r"\*\*\* Report for (\w+) quotas on device (\S+)")
 _XFS = re.compile(r"(User|Group|Project) quota on (\S+) \((\S+)\)")
@@ -131,15 +131,6 @@ def _boxed(line: str, owner: str, path: str, kinds: list[str]) -> Iterator[Stora
     if len(boxes) != len(kinds):
         raise UnreadableError(f"a line of xfs_quota cannot be read: '{line.strip()}'")
     for kind, (used, soft, hard, grace) in zip(kinds, boxes, strict=True):
-        bare, base = (1024.0, 1024) if kind == BYTES else (1.0, 1000)
-        period = grace.strip("- ")
-        yield StorageLimit(
-            kind,
-            Owner(owner, name.lstrip("#")),
-            used=parse_amount(used, bare=bare, base=base),
-            hard=parse_limit(hard, bare=bare, base=base),
-            soft=parse_limit(soft, bare=bare, base=base),
-            grace="" if period in _EMPTY else period,
-            expired=period == "none",
-            path=path,
-        )
+        told, whose = grace.strip("- "), Owner(owner, name.lstrip("#"))
+        left, over = "" if told in _EMPTY else told, told == "none"
+        yield read_limit(kind, whose, used, hard, soft, bare=1024.0, path=path, grace=left, expired=over)

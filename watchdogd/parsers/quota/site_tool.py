@@ -13,7 +13,7 @@ from typing import Any
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota import beegfs, gpfs, lfs_quota, repquota, zfs_btrfs_ceph
 from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
-from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, parse_limit
+from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, read_limit
 from watchdogd.system.number import real
 
 KEYS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
@@ -128,10 +128,8 @@ def _of_row(row: dict[str, Any], name: str) -> list[StorageLimit]:
         used, hard = row.get(f"used_{unit}"), row.get(f"limit_{unit}")
         if used is not None:
             whose, path = str(row.get("name") or f"quota by {name}"), str(row.get("path") or "")
-            top = None if hard is None else parse_limit(str(hard), base=1000)
-            found.append(
-                StorageLimit(kind, whose, used=parse_amount(str(used), base=1000), hard=top, path=path, at=at)
-            )
+            top = None if hard is None else str(hard)
+            found.append(read_limit(kind, whose, str(used), top, base=1000, path=path, at=at))
     return found
 
 
@@ -160,10 +158,7 @@ def read_text(text: str, pattern: str, name: str) -> list[StorageLimit]:
         at = _date(groups.get("updated"))
         for kind, used, hard in ((BYTES, "used", "limit"), (INODES, "files", "files_limit")):
             if groups.get(used) and groups[used].lower() not in ("-", "unknown", "none"):
-                top = parse_limit(groups.get(hard, ""), base=1000)
-                found.append(
-                    StorageLimit(kind, whose, used=parse_amount(groups[used], base=1000), hard=top, at=at)
-                )
+                found.append(read_limit(kind, whose, groups[used], groups.get(hard), base=1000, at=at))
     if not found:
         raise UnreadableError(
             f"pattern '{pattern}' matches nothing that {name} printed: '{first_line(text)}'"

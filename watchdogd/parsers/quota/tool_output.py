@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from watchdogd.errors import UnreadableError
-from watchdogd.parsers.quota.models import StorageLimit
+from watchdogd.parsers.quota.models import BYTES, StorageLimit
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TIMES = re.compile(r"(?<!\d)\d++(?:(?:[:.-]\d++){2,}|:\d++)")
@@ -156,6 +157,28 @@ def parse_limit(text: str, *, bare: float = 1.0, base: int = 1024) -> float | No
         if re.fullmatch(r"[0-9]{16,20}", text.strip()) and float(text) * bare >= _ENDLESS:
             return None
         raise
+
+
+def read_limit(
+    kind: str,
+    of: str,
+    used: str,
+    hard: str | None,
+    soft: str = "",
+    *,
+    bare: float = 1.0,
+    base: int | None = None,
+    **more: Any,
+) -> StorageLimit:
+    """Return the limit in a tool's cells. UnreadableError where one is no amount.
+
+    `bare` is the unit of bytes without a suffix, `base` what a `k` is (left out: 1024 of bytes, 1000 of
+    files), `more` are other fields.
+    """
+    units = (bare, base or 1024) if kind == BYTES else (1.0, base or 1000)
+    held = parse_amount(used, bare=units[0], base=units[1])
+    top, low = (parse_limit(cell or "", bare=units[0], base=units[1]) for cell in (hard, soft))
+    return StorageLimit(kind, of, held, top, low, **more)
 
 
 _LONGEST = 200

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota.models import BYTES, INODES, Owner, StorageLimit
-from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, parse_amount, parse_limit
+from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, parse_amount, parse_limit, read_limit
 from watchdogd.system.number import count
 
 CEPH_ATTRIBUTES = (
@@ -90,15 +90,9 @@ def _userspace(said: ToolOutput) -> list[StorageLimit]:
             if match := _OWNED.fullmatch(line.strip()):
                 whose = Owner(match[1].lower(), match[2])
                 with said.row():
-                    found.append(
-                        StorageLimit(BYTES, whose, used=parse_amount(match[3]), hard=parse_limit(match[4]))
-                    )
+                    found.append(read_limit(BYTES, whose, match[3], match[4]))
                     if match[5] not in (None, "-"):
-                        found.append(
-                            StorageLimit(
-                                INODES, whose, used=parse_amount(match[5]), hard=parse_limit(match[6])
-                            )
-                        )
+                        found.append(read_limit(INODES, whose, match[5], match[6], base=1024))
     return found
 
 
