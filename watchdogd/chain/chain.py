@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.batch import slurm
+from watchdogd.batch.models import Job
 from watchdogd.chain import link, links, shutdown, successors
 from watchdogd.chain.successors import SuccessionPlan, decide
+from watchdogd.config.models import Config
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import markers
+from watchdogd.home.layout import Home
 from watchdogd.system import command
 from watchdogd.system.times import LONGEST_WALLTIME, walltime_margin
 from watchdogd.units import format_duration, iso
-
-if TYPE_CHECKING:
-    from watchdogd.batch.models import Job
-    from watchdogd.config.models import Config
-    from watchdogd.home.layout import Home
 
 ENVIRONMENT = "WATCHDOGD_LINK"
 """Set by a link's script: the mode (`daemon` or `tick`) in which it runs."""

@@ -10,31 +10,26 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from watchdogd.batch import sinfo, slurm
+from watchdogd.batch.models import Job
+from watchdogd.batch.sinfo import Partition
 from watchdogd.chain import link, links, successors
+from watchdogd.chain.link import LinkJob, LinkOptions
 from watchdogd.chain.links import ChainResult
+from watchdogd.config.models import Config
 from watchdogd.config.secret import exposed
 from watchdogd.errors import ConfigError, HomeError, SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import lease, markers
+from watchdogd.home.layout import Home
 from watchdogd.notify import senders
 from watchdogd.system import umask
 from watchdogd.system.number import count
 from watchdogd.system.smallfile import open_plain
 from watchdogd.system.times import parse_walltime
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from watchdogd.batch.models import Job
-    from watchdogd.batch.sinfo import Partition
-    from watchdogd.chain.link import LinkJob, LinkOptions
-    from watchdogd.config.models import Config
-    from watchdogd.home.layout import Home
-
 
 _UP = 30.0
 _LOCAL_LOOK = 0.1

@@ -7,19 +7,16 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from watchdogd.chain.chain import ENVIRONMENT, Chain
+from watchdogd.config.models import Config
 from watchdogd.errors import HomeError
 from watchdogd.home import markers
+from watchdogd.home.layout import Home
 from watchdogd.home.lease import STALE, WATCH, Lease, alive
+from watchdogd.home.lease_record import Holder
 from watchdogd.system import startup
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    from watchdogd.config.models import Config
-    from watchdogd.home.layout import Home
-    from watchdogd.home.lease_record import Holder
 
 HAND_OVER = 60.0
 """Seconds that the last link gets to hand over before its successor takes the lease by force."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch.models import OWN_MARK
 from watchdogd.errors import HomeError
-from watchdogd.home.layout import no_file
+from watchdogd.home.layout import Home, no_file
 from watchdogd.system import command
 from watchdogd.system.number import needed, real
 from watchdogd.system.smallfile import NoPlainFileError, parse_json, read_plain
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from watchdogd.config.models import Config
-    from watchdogd.home.layout import Home
 
 SCRIPT = Template("""\
 #!/bin/bash

@@ -6,24 +6,19 @@ import os
 import pwd
 import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import pending_reasons, scontrol
+from watchdogd.batch.models import Job
 from watchdogd.batch.slurm import QUERY_DEADLINE, listed_jobs
 from watchdogd.chain import link
 from watchdogd.errors import NoClusterError
+from watchdogd.home.layout import Home
 from watchdogd.system import command
 from watchdogd.system.account import is_member, own_name
 from watchdogd.system.number import count
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from watchdogd.batch.models import Job
-    from watchdogd.home.layout import Home
-
 
 _LIMITS = re.compile(
     r"(QOS|Assoc)(Grp|Max)\w|Partition(Down|Inactive)|NodeDown|ReqNodeNotAvail|Nodes required|Licenses"

@@ -6,21 +6,17 @@ import contextlib
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from watchdogd.batch import slurm
+from watchdogd.batch.models import Job
 from watchdogd.chain import link, links
 from watchdogd.chain.links import ChainResult
 from watchdogd.errors import HomeError, SlurmSilentError, WatchdogError
 from watchdogd.home import lease, markers
+from watchdogd.home.layout import Home
 from watchdogd.home.lease_record import lives
 from watchdogd.system.account import own_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.batch.models import Job
-    from watchdogd.home.layout import Home
 
 _GONE, _SILENT = 90.0, 30.0
 _LOOK = 0.5

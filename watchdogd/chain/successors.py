@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import slurmtext
+from watchdogd.batch.models import Job
 from watchdogd.batch.slurm import QUERY_DEADLINE
 from watchdogd.system import command
 from watchdogd.system.number import count
 from watchdogd.system.times import walltime_margin
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.batch.models import Job
-
 
 SLOW_START = 180.0
 """Seconds that a newer link gets to submit its own successor before an older one does it instead."""

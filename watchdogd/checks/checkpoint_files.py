@@ -12,15 +12,12 @@ import glob
 import os
 import re
 import stat as modes
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from watchdogd.system import pathname
 from watchdogd.system.number import digits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 TRACKER_NAMES = ("latest", "latest_checkpointed_iteration.txt")
 _LONGEST = 256

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import statistics
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from watchdogd.checks.checkpoint_files import (
     FILES,
@@ -26,9 +26,6 @@ from watchdogd.checks.checkpoint_files import (
 from watchdogd.plugin import Sign
 from watchdogd.system.smallfile import check_answers
 from watchdogd.units import format_duration, format_size, iso
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)

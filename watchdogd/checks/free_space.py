@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, INODES
-from watchdogd.plugin import Metric, Status
+from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, INODES, StorageLimit
+from watchdogd.plugin import Amount, Metric, Status
 from watchdogd.units import format_size
-
-if TYPE_CHECKING:
-    from watchdogd.parsers.quota.models import StorageLimit
-    from watchdogd.plugin import Amount
 
 WARN_SHARE, CRIT_SHARE = 0.10, 0.05
 WARN_AT_MOST = {BYTES: 50e12, INODES: 10e6}

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from watchdogd.plugin import Result, Status, notice, ok, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, MutableMapping, Sequence
-
-    from watchdogd.plugin import Job, Sign, Snapshot
-
+from watchdogd.plugin import Job, Result, Sign, Snapshot, Status, notice, ok, unknown
 
 ROUNDS: Final = 100
 """For so many rounds: more than any `confirm`, and than what flapped has to be calm."""

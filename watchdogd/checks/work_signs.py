@@ -8,14 +8,11 @@ named.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.plugin import Sign, Status, Strength
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 LASTS = 600.0
 """Seconds for which a sign counts after it was seen last: what follows a save takes its time, too."""

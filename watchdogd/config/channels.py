@@ -10,9 +10,11 @@ import importlib
 import importlib.metadata
 import pkgutil
 import re
+from collections.abc import Iterator, Mapping
 from datetime import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from importlib.metadata import EntryPoint
+from typing import Annotated, ClassVar
 
 from pydantic import (
     BeforeValidator,
@@ -26,10 +28,6 @@ from pydantic import (
 from watchdogd.config.fields import Section, SendingRate, SeveritiesField, ZoneName
 from watchdogd.config.secret import Secret
 from watchdogd.system.text import close_to, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from importlib.metadata import EntryPoint
 
 BUILT_IN = "watchdogd.notify.channels"
 """The package in which each file is a type of channel of the file's name."""

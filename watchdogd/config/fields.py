@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -23,10 +24,6 @@ from watchdogd.system.pathname import NO_HOME, file_name
 from watchdogd.system.text import nearest, web_host
 from watchdogd.system.times import zone_named
 from watchdogd.units import Duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 NAME_LIMIT = 100
 """Characters of a name."""

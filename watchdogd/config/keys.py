@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from watchdogd.config.channels import ChannelSection, channel_models
 from watchdogd.config.fields import Section
 from watchdogd.config.models import Config
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 NAME, SEVERAL = "NAME", "[]"
 """Steps of a path: a name that the user gives, and any one of a list."""

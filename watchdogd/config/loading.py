@@ -6,8 +6,10 @@ import json
 import re
 import shlex
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -16,17 +18,12 @@ from watchdogd.config.keys import keys_at
 from watchdogd.config.models import Config
 from watchdogd.config.validation import validation_error
 from watchdogd.errors import ConfigError, UnknownKeyError
+from watchdogd.home.layout import Home
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.system import command
 from watchdogd.system.account import group_id
 from watchdogd.system.smallfile import read_plain
 from watchdogd.system.text import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from watchdogd.home.layout import Home
 
 _ENDLESS = 10**21
 _PERSONAL = re.compile(r"^(file:)?~(/|$)|\$\{?(HOME|USER|LOGNAME)\b")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
@@ -25,9 +26,6 @@ from watchdogd.home.layout import DEFAULT_URL
 from watchdogd.system.text import nearest
 from watchdogd.system.times import CronTimes, parse_walltime
 from watchdogd.units import Duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def _walltime(value: object) -> object:

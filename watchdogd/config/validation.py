@@ -6,18 +6,14 @@ import grp
 import os
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from watchdogd.config.fields import name_fault
+from watchdogd.config.models import Config
 from watchdogd.system.account import group_id
 from watchdogd.system.pathname import file_name
 from watchdogd.system.text import close_to, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from watchdogd.config.models import Config
-
 
 RESERVED = "watchdogd"
 """The name under which the daemon speaks of itself."""

@@ -16,11 +16,11 @@ from watchdogd.daemon.dropins.crontab import is_dropin
 from watchdogd.daemon.due import due, next_due
 from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.daemon.status_file import progress_of, signs_of
-from watchdogd.daemon.workers.worker_protocol import FAILED, NOTHING, Call
+from watchdogd.daemon.workers.worker_protocol import FAILED, NOTHING, Call, Reply
 from watchdogd.errors import WatchdogError
 from watchdogd.home.touchfile import finished
-from watchdogd.incidents.models import Observation
-from watchdogd.plugin import History, Result, Status, unknown
+from watchdogd.incidents.models import AlertPolicy, AlertState, Observation
+from watchdogd.plugin import History, Progress, Result, Run, Sign, Status, unknown
 from watchdogd.system.pathname import file_name
 from watchdogd.units import iso
 
@@ -32,12 +32,9 @@ if TYPE_CHECKING:
     from watchdogd.daemon.setup import Setup
     from watchdogd.daemon.storage import Storage
     from watchdogd.daemon.workers.worker_pool import UnkillableProcesses, WorkerPool
-    from watchdogd.daemon.workers.worker_protocol import Reply
     from watchdogd.history.measurements import PastOfCheck
     from watchdogd.history.models import Past
     from watchdogd.home.layout import Home
-    from watchdogd.incidents.models import AlertPolicy, AlertState
-    from watchdogd.plugin import Progress, Run, Sign
     from watchdogd.system.bounded import BoundedIO
 
     Said = tuple[Progress | None, tuple[Sign, ...]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING
 
 from watchdogd.config import last_good_config
 from watchdogd.config.loading import empty_config
@@ -14,11 +13,9 @@ from watchdogd.daemon.dropins import dropins
 from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.home import layout
+from watchdogd.home.layout import Home
 from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.smallfile import read_plain
-
-if TYPE_CHECKING:
-    from watchdogd.home.layout import Home
 
 Seen = tuple[tuple[int, ...], tuple[str, ...]]
 """The signature of what is configured, and what lies in a wrong place."""

@@ -10,28 +10,23 @@ import json
 import logging
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from watchdogd.daemon.housekeeping import do_chores
 from watchdogd.daemon.publishing import Publisher
 from watchdogd.daemon.scheduler import Schedule
-from watchdogd.daemon.wiring import learn, missing, outbox_of
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.wiring import Wiring, learn, missing, outbox_of
 from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.history.models import Gap
 from watchdogd.home import markers
-from watchdogd.notify.dead_mans_switch import heartbeat_of
+from watchdogd.home.lease import Lease
+from watchdogd.home.markers import Pause
+from watchdogd.notify.dead_mans_switch import Heartbeat, heartbeat_of
+from watchdogd.notify.message_outbox import Outbox
 from watchdogd.system.bounded import StuckError
 from watchdogd.system.smallfile import STATUS_LIMIT, read_plain
 from watchdogd.units import format_duration, iso
-
-if TYPE_CHECKING:
-    from watchdogd.daemon.setup import Setup
-    from watchdogd.daemon.wiring import Wiring
-    from watchdogd.home.lease import Lease
-    from watchdogd.home.markers import Pause
-    from watchdogd.notify.dead_mans_switch import Heartbeat
-    from watchdogd.notify.message_outbox import Outbox
-
 
 STEPS, LEAST = 3, 60.0
 """Steps from one round to the next, and seconds at least, without a round that make a gap."""

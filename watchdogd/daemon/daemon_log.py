@@ -10,14 +10,12 @@ import os
 import queue
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.errors import StalledError
+from watchdogd.home.layout import Home
 from watchdogd.system import startup
 from watchdogd.system.smallfile import open_plain
-
-if TYPE_CHECKING:
-    from watchdogd.home.layout import Home
 
 SIZE = 2_000_000
 COUNT = 3

@@ -6,26 +6,19 @@ result is reported as it is. The outcome does not depend on which check notices 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from watchdogd.batch.models import Snapshot
 from watchdogd.daemon.dependencies import Probes, dependency_of, queue_name, queue_result
+from watchdogd.daemon.registry.check_factory import Check
+from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import looked_at
-from watchdogd.incidents.models import Observation
-from watchdogd.plugin import Status
+from watchdogd.daemon.workers.worker_pool import UnkillableProcesses, WorkerPool
+from watchdogd.daemon.workers.worker_protocol import Reply
+from watchdogd.incidents.models import AlertPolicy, AlertState, Observation
+from watchdogd.plugin import Result, Status
 from watchdogd.system.clock import fresh
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from watchdogd.batch.models import Snapshot
-    from watchdogd.daemon.registry.check_factory import Check
-    from watchdogd.daemon.setup import Setup
-    from watchdogd.daemon.workers.worker_pool import UnkillableProcesses, WorkerPool
-    from watchdogd.daemon.workers.worker_protocol import Reply
-    from watchdogd.incidents.models import AlertPolicy, AlertState, Observation
-    from watchdogd.plugin import Result
-
 
 LONGEST = 120.0
 """Seconds after which it is told as it is, should nobody have found out."""

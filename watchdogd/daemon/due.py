@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from watchdogd.daemon.registry.check_factory import Check
+from watchdogd.daemon.registry.check_factory import Check
 
 SLACK = 1.0
 """Seconds that a check may run early, so that checks of one cadence meet in one round."""

@@ -11,23 +11,18 @@ import logging
 import os
 import re
 import stat
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from watchdogd.config.models import Config
+from watchdogd.daemon.wiring import Wiring
 from watchdogd.errors import WatchdogError
 from watchdogd.home.inbox import kind_of
+from watchdogd.home.layout import Home
 from watchdogd.remediation import evidence
 from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.clock import fresh
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from watchdogd.config.models import Config
-    from watchdogd.daemon.wiring import Wiring
-    from watchdogd.home.layout import Home
-
 
 DRAFTS = 86400.0
 BEATS = 7 * 86400.0

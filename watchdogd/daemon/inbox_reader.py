@@ -9,19 +9,14 @@ from __future__ import annotations
 import json
 import os
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from watchdogd.errors import WatchdogError
 from watchdogd.home import inbox
-from watchdogd.home.layout import no_folder
+from watchdogd.home.inbox import Submission
+from watchdogd.home.layout import Home, no_folder
+from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.smallfile import read_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from watchdogd.home.inbox import Submission
-    from watchdogd.home.layout import Home
-    from watchdogd.system.bounded import BoundedIO
 
 _TAKEN = ".taken.json"
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from watchdogd.config.channels import channel_types
 from watchdogd.config.keys import NAME, Table, tables
 from watchdogd.config.models import CheckSection
-from watchdogd.daemon.registry.plugin_registry import built_in
-from watchdogd.errors import ConfigError
+from watchdogd.daemon.registry.plugin_registry import PluginEntry, built_in
+from watchdogd.errors import ConfigError, UnknownKeyError
 from watchdogd.system.text import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from watchdogd.daemon.registry.plugin_registry import PluginEntry
-    from watchdogd.errors import UnknownKeyError
 
 _KINDS = {"run": "runs", "disk": "disks"}
 _WATCHED = [(kind, NAME) for kind in _KINDS.values()]

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import run_models
+from watchdogd.daemon.remediation_context import RemediationContext
+from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.status_file import observation_json
 from watchdogd.errors import WatchdogError
-from watchdogd.home.layout import absolute
+from watchdogd.home.layout import Home, absolute
 from watchdogd.notify.channels.statuslog import append
-from watchdogd.plugin import Status
+from watchdogd.plugin import Result, Status
 from watchdogd.system import command, umask
 from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.clock import fresh
@@ -23,15 +25,6 @@ from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain, rep
 from watchdogd.system.text import one_line
 from watchdogd.units import iso
 from watchdogd.web.metrics import metrics_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from watchdogd.daemon.remediation_context import RemediationContext
-    from watchdogd.daemon.setup import Setup
-    from watchdogd.home.layout import Home
-    from watchdogd.plugin import Result
-
 
 DEADLINE = 300.0
 """Seconds that making the page may take; it is made by a process of its own."""

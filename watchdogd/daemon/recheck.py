@@ -5,16 +5,12 @@ Ticks are minutes apart: with `confirm = 2` the next one would be the first to r
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.incidents.confirmation import pending
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from watchdogd.daemon.registry.check_factory import Check
-    from watchdogd.incidents.models import AlertPolicy, AlertState
+from watchdogd.incidents.models import AlertPolicy, AlertState
 
 LONGEST = 60.0
 """Seconds from one look to the next, at most."""

@@ -11,26 +11,21 @@ import contextlib
 import json
 import logging
 import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from watchdogd.home.inbox import TEXT_LIMIT
+from watchdogd.daemon.remediation_context import RemediationContext
+from watchdogd.home.inbox import TEXT_LIMIT, Submission
 from watchdogd.home.inbox_submit import submit
+from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import one_line
 from watchdogd.incidents.models import SELF, EventKind, IncidentEvent
 from watchdogd.remediation import evidence
 from watchdogd.remediation.executor import LATE, Executor, do
-from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, ActionRecord
+from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, ActionRecord, ActionTask
 from watchdogd.remediation.policy import ActionLimits, decide, forget, pending
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from watchdogd.daemon.remediation_context import RemediationContext
-    from watchdogd.home.inbox import Submission
-    from watchdogd.home.layout import Home
-    from watchdogd.remediation.models import ActionTask
 
 KEPT = f"{SELF}/actions"
 """The name under which the actions are kept among what the checks remember."""

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event as Ending
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.batch.run_models import slurm_users
-from watchdogd.daemon.registry.check_factory import written
+from watchdogd.config.target_models import RunSection
+from watchdogd.daemon.registry.check_factory import Check, written
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.home import node_list
-from watchdogd.home.layout import absolute
+from watchdogd.home.layout import Home, absolute
 from watchdogd.incidents.confirmation import agrees
-from watchdogd.incidents.models import SELF, EventKind, Incident, IncidentEvent
-from watchdogd.plugin import Status
+from watchdogd.incidents.models import (
+    SELF,
+    AlertState,
+    CheckState,
+    EventKind,
+    Incident,
+    IncidentEvent,
+    Observation,
+)
+from watchdogd.plugin import Result, Status
 from watchdogd.remediation import policy
 from watchdogd.remediation.models import DONE, EVIDENCE, Action, ActionRecord, ActionTask, Exclusion
 from watchdogd.remediation.policy import ActionRequest
 from watchdogd.remediation.stall_inquiry import StallInquiry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from watchdogd.config.target_models import RunSection
-    from watchdogd.daemon.registry.check_factory import Check
-    from watchdogd.daemon.setup import Setup
-    from watchdogd.daemon.snapshots import Snapshots
-    from watchdogd.home.layout import Home
-    from watchdogd.incidents.models import AlertState, CheckState, Observation
-    from watchdogd.plugin import Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from watchdogd.daemon.remediation import KEPT, Remediation
 from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.status_file import StatusWriter
-from watchdogd.daemon.storage import WriteBuffer
+from watchdogd.daemon.storage import Storage, WriteBuffer
 from watchdogd.daemon.trends import with_trends
 from watchdogd.errors import WatchdogError
-from watchdogd.history.models import Record
+from watchdogd.history.models import Gap, Past, Record
 from watchdogd.incidents import evaluate
 from watchdogd.incidents.models import SELF, EventKind, IncidentEvent, Observation
 from watchdogd.notify.message import compose
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from watchdogd.daemon.registry.check_factory import Check
     from watchdogd.daemon.registry.plugin_registry import Source
     from watchdogd.daemon.setup import Setup
-    from watchdogd.daemon.storage import Storage
     from watchdogd.daemon.workers.worker_pool import WorkerPool
-    from watchdogd.history.models import Gap, Past
     from watchdogd.home.inbox import Submission
     from watchdogd.home.layout import Home
     from watchdogd.notify.notification import Notification

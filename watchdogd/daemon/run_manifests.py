@@ -6,18 +6,15 @@ import contextlib
 import grp
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from watchdogd.config.models import Config
+from watchdogd.daemon.registry.check_factory import Check
+from watchdogd.home.layout import Home
+from watchdogd.plugin import Run
 from watchdogd.system.pathname import file_name
 from watchdogd.system.smallfile import NoPlainFileError, read_head
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from watchdogd.config.models import Config
-    from watchdogd.daemon.registry.check_factory import Check
-    from watchdogd.home.layout import Home
-    from watchdogd.plugin import Run
 
 
 def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:

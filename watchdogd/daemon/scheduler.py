@@ -7,9 +7,10 @@ import logging
 import queue
 import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apscheduler.executors.pool import BasePoolExecutor
 from apscheduler.jobstores.base import JobLookupError
@@ -18,9 +19,6 @@ from apscheduler.triggers.base import BaseTrigger
 
 from watchdogd.errors import StalledError
 from watchdogd.system import startup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 

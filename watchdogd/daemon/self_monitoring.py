@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from watchdogd.daemon.setup import Setup
 from watchdogd.incidents.models import DELIVERY, SELF, Observation
 from watchdogd.plugin import Metric, Result, Status, notice
 from watchdogd.system.number import count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from watchdogd.daemon.setup import Setup
 
 SUBJECTS = (
     "engine",

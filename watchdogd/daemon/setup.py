@@ -7,35 +7,29 @@ import os
 import shlex
 import shutil
 import socket
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdogd.config.loading import load
+from watchdogd.config.models import Config, Maintenance
 from watchdogd.daemon import dependencies
-from watchdogd.daemon.dependencies import MountMark
+from watchdogd.daemon.dependencies import Dependency, MountMark
 from watchdogd.daemon.dropins import crontab, dropins
+from watchdogd.daemon.dropins.dropins import DropIn
 from watchdogd.daemon.misplaced_keys import explained
 from watchdogd.daemon.registry import check_factory as checks_module
-from watchdogd.daemon.registry.plugin_registry import discover
+from watchdogd.daemon.registry.check_factory import Check
+from watchdogd.daemon.registry.plugin_registry import PluginEntry, discover
 from watchdogd.errors import UnknownKeyError
+from watchdogd.home.layout import Home
 from watchdogd.incidents.models import DELIVERY, SELF, AlertPolicy
 from watchdogd.notify.message import MessageRules, Route
 from watchdogd.notify.senders import standing
 from watchdogd.system.bounded import BoundedIO, StuckError
 from watchdogd.system.times import LOCAL_ZONE, CronTimes, short_time, zone_named
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from watchdogd.config.models import Config, Maintenance
-    from watchdogd.daemon.dependencies import Dependency
-    from watchdogd.daemon.dropins.dropins import DropIn
-    from watchdogd.daemon.registry.check_factory import Check
-    from watchdogd.daemon.registry.plugin_registry import PluginEntry
-    from watchdogd.home.layout import Home
 
 
 @dataclass(frozen=True, slots=True)

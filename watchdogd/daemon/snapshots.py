@@ -8,10 +8,10 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.batch.models import Snapshot
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.run_models import slurm_users
 from watchdogd.daemon.registry.plugin_registry import Source
-from watchdogd.daemon.workers.worker_protocol import NOTHING, Call
+from watchdogd.daemon.workers.worker_protocol import NOTHING, Call, Reply
 from watchdogd.plugin import remembered
 from watchdogd.plugins.job_liveness.job_history import JobHistory, begin_round
 from watchdogd.system.clock import fresh
@@ -19,10 +19,8 @@ from watchdogd.system.clock import fresh
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from watchdogd.batch.models import Ending, Job
     from watchdogd.config.models import Config
     from watchdogd.daemon.registry.check_factory import Check
-    from watchdogd.daemon.workers.worker_protocol import Reply
 
 SOURCES = {
     "slurm": Source("watchdogd.batch.slurm_snapshot", "look"),

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.incidents.confirmation import flapping
-from watchdogd.incidents.models import AlertPolicy
+from watchdogd.incidents.models import AlertPolicy, AlertState, Incident, Observation
 from watchdogd.plugin import Progress, Sign, Strength
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.units import finite, iso
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from watchdogd.daemon.registry.check_factory import Check
     from watchdogd.history.models import Gap
     from watchdogd.home.layout import Home
-    from watchdogd.incidents.models import AlertState, Incident, Observation
     from watchdogd.system.bounded import BoundedIO
 
 

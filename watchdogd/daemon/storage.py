@@ -6,24 +6,19 @@ Records that cannot be stored yet wait in memory, in order, until the history is
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from watchdogd.errors import HistoryError, WatchdogError
-from watchdogd.history.models import Past
+from watchdogd.history.measurements import PastOfCheck
+from watchdogd.history.models import Past, Record
 from watchdogd.history.store import Store
+from watchdogd.home.layout import Home
 from watchdogd.incidents.models import AlertState
+from watchdogd.notify.notification import Notification
 from watchdogd.system.bounded import BoundedIO, StuckError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from watchdogd.history.measurements import PastOfCheck
-    from watchdogd.history.models import Record
-    from watchdogd.home.layout import Home
-    from watchdogd.notify.notification import Notification
-
 
 Value = TypeVar("Value")
 TRIES = 10

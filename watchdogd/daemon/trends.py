@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import WatchdogError
-from watchdogd.incidents.models import EventKind
+from watchdogd.incidents.models import EventKind, IncidentEvent, Observation
 from watchdogd.notify.sparkline import trend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from watchdogd.daemon.registry.check_factory import Check
-    from watchdogd.incidents.models import IncidentEvent, Observation
 
     Series = Callable[[str, float], Mapping[tuple[str, str], Sequence[tuple[float, float]]]]
 

@@ -5,10 +5,10 @@ A configuration that an edit broke is replaced by the last good one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from watchdogd.config import last_good_config
 from watchdogd.daemon.dropins.crontab import submitting_nothing
@@ -18,18 +18,13 @@ from watchdogd.daemon.storage import Storage
 from watchdogd.daemon.workers.worker_pool import WorkerPool
 from watchdogd.errors import ConfigError, HistoryError, WatchdogError
 from watchdogd.history.models import Past
+from watchdogd.home.layout import Home
 from watchdogd.notify import senders
 from watchdogd.notify.channel_state import REMEMBERED
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.system.bounded import BoundedIO
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from watchdogd.daemon.setup import Setup
-    from watchdogd.home.layout import Home
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,14 @@ The first line says what it is and which schema it has, then comes one line a ro
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import Connection, func, select, text
 
 from watchdogd.errors import HistoryError
 from watchdogd.history.schema import HEAD, metadata, notifications
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from sqlalchemy import Connection
 
 _MANY = 2000
 """Rows in one statement."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from watchdogd.config.secret import without_passwords
@@ -16,13 +17,7 @@ from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history import schema
 from watchdogd.history.database_errors import FAULTS, is_damage, misfits, sentence
 from watchdogd.history.database_file import BUSY, HistoryFile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sqlalchemy import URL, Connection, Engine
-
-    from watchdogd.home.layout import Home
+from watchdogd.home.layout import Home
 
 DIALECTS = ("sqlite", "postgresql")
 

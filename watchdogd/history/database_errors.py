@@ -5,14 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from watchdogd.home.layout import no_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FAULTS = (SQLAlchemyError, sqlite3.Error, OSError, ImportError, ValueError)
 """Everything that a database, its driver or its file system throws; ValueError: a row that makes no sense."""

@@ -9,15 +9,11 @@ import shutil
 import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from watchdogd.history.database_errors import is_damage, misfits
+from watchdogd.home.layout import Home
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from watchdogd.home.layout import Home
 
 BUSY = 3.0
 """Seconds to wait for another process's lock; less than the engine waits for the history."""

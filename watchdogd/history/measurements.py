@@ -6,25 +6,18 @@ costs 25 ms a disk), and the newest ones, which lie in the database in order of 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, Select, func, select
 
 from watchdogd.history.models import Measure
 from watchdogd.history.parts import Series, coarse, folded_parts, raw_part, series_of
+from watchdogd.history.retention import Thinned
 from watchdogd.history.schema import readings, subjects
-from watchdogd.history.sql import about
+from watchdogd.history.sql import Row, about
 from watchdogd.system.course import Course
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from sqlalchemy import Connection, Select
-
-    from watchdogd.history.parts import Series
-    from watchdogd.history.retention import Thinned
-    from watchdogd.history.sql import Row
 
 
 class Folded:

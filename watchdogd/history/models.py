@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from watchdogd.incidents.models import AlertState
+from watchdogd.incidents.models import AlertState, IncidentEvent, Observation
 from watchdogd.plugin import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from watchdogd.incidents.models import IncidentEvent, Observation
     from watchdogd.notify.notification import Notification
 
 

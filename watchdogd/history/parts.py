@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import BigInteger, case, cast, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, case, cast, select
 
 from watchdogd.history import retention
 from watchdogd.history.retention import FIVE, HOUR, Thinned
@@ -13,8 +13,6 @@ from watchdogd.history.schema import fives, hours, readings, series, subjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from sqlalchemy import ColumnElement, Connection, Select, Table
 
     Wanted = tuple[ColumnElement[bool], ...]
     """Conditions on `subjects`."""

@@ -6,11 +6,12 @@ They also tell the past line by line, and the state from which a starting daemon
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import inf, nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, func, or_, select
 
 from watchdogd.history.models import Change, Gap, Happening, Past, Reading, UserAction
 from watchdogd.history.parts import fine, rows, series_of
@@ -32,11 +33,6 @@ from watchdogd.history.sql import about, unpacked
 from watchdogd.incidents.models import AlertState, CheckState, Incident, Silence
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.plugin import Status
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from sqlalchemy import ColumnElement, Connection, RowMapping
 
 
 def incidents_of(

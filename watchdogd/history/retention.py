@@ -10,20 +10,16 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import Integer, Numeric, bindparam, cast, delete, func, select
+from sqlalchemy import Connection, Integer, Numeric, bindparam, cast, delete, func, select
 
 from watchdogd.history.schema import facts, fives, hours, notifications, readings
 from watchdogd.history.sql import insert, upsert
-
-if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import Callable, Iterator
-
-    from sqlalchemy import Connection
 
 FIVE, HOUR, DAY = 300, 3600, 86400
 RAW = 2 * DAY

@@ -8,12 +8,12 @@ are seconds. `value` columns hold JSON.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Float,
     Index,
     Integer,
@@ -27,10 +27,6 @@ from sqlalchemy import (
 )
 
 from watchdogd.errors import HistoryError
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
 
 HEAD = "0001"
 """The newest revision in migrations/versions. Known by heart, so that a start need not import Alembic."""

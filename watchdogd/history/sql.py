@@ -12,7 +12,7 @@ from functools import cache
 from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import bindparam, delete, or_, update
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, or_, update
 
 from watchdogd.history.schema import notifications, subjects
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, KeysView, Sequence
 
     from pydantic import TypeAdapter
-    from sqlalchemy import ColumnElement, Connection, Table
 
 
 Row = tuple[Any, ...]

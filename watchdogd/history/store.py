@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from watchdogd.errors import HistoryError
 from watchdogd.history import measurements, queries, retention
 from watchdogd.history.database import Database
 from watchdogd.history.database_errors import FAULTS, sentence
+from watchdogd.history.measurements import Tail
+from watchdogd.history.models import Change, Gap, Happening, Measure, Past, Reading, Record, UserAction
 from watchdogd.history.queries import changes_of, readings_of
 from watchdogd.history.writer import Writer, settle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from sqlalchemy import Connection
-
-    from watchdogd.history.measurements import Tail
-    from watchdogd.history.models import Change, Gap, Happening, Measure, Past, Reading, Record, UserAction
-    from watchdogd.home.layout import Home
-    from watchdogd.incidents.models import Incident
-    from watchdogd.notify.notification import Notification
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident
+from watchdogd.notify.notification import Notification
 
 
 class Store:

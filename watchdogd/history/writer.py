@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from watchdogd.history import retention, schema, sql
-from watchdogd.history.models import STALLED
+from watchdogd.history.models import STALLED, Record
 from watchdogd.history.schema import series, standings, starts, subjects
-from watchdogd.history.sql import Ids, NotedIds, add, number, packed, put, remove, set_statuses, storable
-from watchdogd.incidents.models import LABELS, CheckState, EventKind, Incident, Silence
-from watchdogd.notify.notification import Message
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from sqlalchemy import Connection
-
-    from watchdogd.history.models import Record
-    from watchdogd.history.sql import Row
-    from watchdogd.incidents.models import AlertState, IncidentEvent, Observation
-    from watchdogd.notify.notification import Notification
+from watchdogd.history.sql import Ids, NotedIds, Row, add, number, packed, put, remove, set_statuses, storable
+from watchdogd.incidents.models import (
+    LABELS,
+    AlertState,
+    CheckState,
+    EventKind,
+    Incident,
+    IncidentEvent,
+    Observation,
+    Silence,
+)
+from watchdogd.notify.notification import Message, Notification
 
 
 def milliseconds(time: float) -> int:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from watchdogd.home import inbox_submit
+from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import one_line
 from watchdogd.system import smallfile
 from watchdogd.system.account import own_name, user_name
 from watchdogd.system.smallfile import parse_json
 from watchdogd.units import LONGEST, format_duration, iso
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    from watchdogd.home.layout import Home
 
 
 @dataclass(frozen=True, slots=True)

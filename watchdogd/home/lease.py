@@ -18,17 +18,12 @@ import logging
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from watchdogd.home.layout import no_folder
+from watchdogd.home.layout import Home, no_folder
 from watchdogd.home.lease_record import NOBODY, RECORD_SIZE, Holder, lives, myself, read_record, record_text
 from watchdogd.system import smallfile
 from watchdogd.system.smallfile import NoPlainFileError, create_file, host_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from watchdogd.home.layout import Home
 
 STALE = 30.0
 """Seconds without renewal after which a holder counts as dead."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Any
 
 from watchdogd.system.smallfile import host_name, parse_json
-
-if TYPE_CHECKING:
-    from typing import Any
 
 RECORD_SIZE = 1024
 """Bytes of a record."""

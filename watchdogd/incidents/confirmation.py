@@ -11,15 +11,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from watchdogd.incidents.models import CheckState
-from watchdogd.plugin import Status
+from watchdogd.incidents.models import AlertPolicy, CheckState, Incident, Observation
+from watchdogd.plugin import Result, Status
 from watchdogd.system.clock import fresh
-
-if TYPE_CHECKING:
-    from watchdogd.incidents.models import AlertPolicy, Incident, Observation
-    from watchdogd.plugin import Result
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.incidents.confirmation import Deviation, deviation
-from watchdogd.incidents.models import Silence
+from watchdogd.incidents.models import AlertPolicy, CheckState, Incident, Silence
 from watchdogd.plugin import Status
 from watchdogd.system.clock import JUMP
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from watchdogd.home.inbox import Request
-    from watchdogd.incidents.models import AlertPolicy, CheckState, Incident
 
 
 class Inhibitions:

@@ -6,15 +6,10 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from watchdogd.plugin import Status
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from watchdogd.plugin import Result
+from watchdogd.plugin import Result, Status
 
 SELF = "watchdogd"
 """The check under which the daemon speaks of itself."""

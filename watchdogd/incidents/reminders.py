@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from watchdogd.incidents.confirmation import FLAP_CALM, agrees, confirmed, flapping, window
-from watchdogd.incidents.models import LABELS, EventKind, IncidentEvent
+from watchdogd.incidents.models import (
+    LABELS,
+    AlertPolicy,
+    CheckState,
+    EventKind,
+    Incident,
+    IncidentEvent,
+    Observation,
+)
 from watchdogd.plugin import Status
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.incidents.models import AlertPolicy, CheckState, Incident, Observation
 
 
 def announce(

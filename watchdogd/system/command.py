@@ -11,15 +11,13 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from threading import Event
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from watchdogd.system import startup
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
 """Bytes kept of each stream; 64 MiB is a squeue of some 200,000 jobs."""

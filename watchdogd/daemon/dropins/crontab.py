@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.batch.models import OWN_MARK
 from watchdogd.config.fields import Recipients
-from watchdogd.config.models import CheckSection
+from watchdogd.config.models import CheckSection, Config
 from watchdogd.daemon.dependencies import queue_name
 from watchdogd.daemon.dropins.dropin_jobs import DEADLINE as SLURM_DEADLINE
 from watchdogd.daemon.dropins.dropins import DropIn, DropInKind, Stamp
@@ -16,15 +17,10 @@ from watchdogd.daemon.registry import check_factory as checks_module
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, Source, scout
 from watchdogd.errors import ConfigError
+from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
 from watchdogd.system import account
 from watchdogd.system.pathname import file_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from watchdogd.config.models import Config
-    from watchdogd.home.layout import Home
 
 MARGIN = 10.0
 """Seconds that a worker has beyond a program's own deadline, to kill it and to answer."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import pending_reasons
+from watchdogd.batch.models import Ending, Job
 from watchdogd.plugin import Status
 from watchdogd.units import format_duration, iso
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from watchdogd.batch.models import Ending, Job
 
 PATIENCE = 3600.0
 """A job that waits for longer than its cadence, and than this (seconds), is told."""

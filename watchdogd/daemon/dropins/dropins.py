@@ -13,11 +13,13 @@ import re
 import shlex
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from watchdogd.errors import Problem, UnitError
+from watchdogd.home.layout import Home
 from watchdogd.home.trust import FINE, Folders, Trusted, distrust, team_of
 from watchdogd.parsers import nagios
 from watchdogd.plugin import Result, Status, check, critical, unknown
@@ -25,13 +27,6 @@ from watchdogd.system import command, umask
 from watchdogd.system.command import Failure
 from watchdogd.system.smallfile import read_head
 from watchdogd.units import format_duration, parse_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from watchdogd.home.layout import Home
-
 
 CADENCES = {"cron.hourly": 3600.0, "cron.daily": 86400.0, "cron.weekly": 7 * 86400.0}
 """Seconds between two runs, by folder; `cron.every-<duration>` says its own."""

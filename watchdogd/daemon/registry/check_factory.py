@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from watchdogd.batch.run_models import run_of
 from watchdogd.config.fields import Recipients
-from watchdogd.config.models import CheckSection
+from watchdogd.config.models import CheckSection, Config
+from watchdogd.config.target_models import DiskSection, RunSection
 from watchdogd.config.validation import validation_error
+from watchdogd.daemon.registry.plugin_registry import PluginEntry
 from watchdogd.errors import ConfigError
-from watchdogd.home.layout import absolute
+from watchdogd.home.layout import Home, absolute
 from watchdogd.incidents.models import AlertPolicy
 from watchdogd.plugin import REQUIRED, Parameter, Run
 from watchdogd.system.text import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from watchdogd.config.models import Config
-    from watchdogd.config.target_models import DiskSection, RunSection
-    from watchdogd.daemon.registry.plugin_registry import PluginEntry
-    from watchdogd.home.layout import Home
 
 _PATHS = frozenset({"log", "path", "kill_switch", "save_switch", "pid_file", "checkpoints"})
 _SHARED_KEYS = frozenset(CheckSection.model_fields)

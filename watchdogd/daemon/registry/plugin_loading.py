@@ -10,12 +10,9 @@ import shlex
 import stat
 import sys
 from importlib.machinery import SourceFileLoader
-from typing import TYPE_CHECKING
+from types import CodeType, ModuleType
 
 from watchdogd.errors import PluginError
-
-if TYPE_CHECKING:
-    from types import CodeType, ModuleType
 
 
 class _Source(SourceFileLoader):

@@ -9,19 +9,16 @@ from __future__ import annotations
 import importlib.metadata
 import pickle
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.declaration import Declaration
+from watchdogd.home.layout import Home
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Parameter, Plugin
 from watchdogd.system import command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from watchdogd.home.layout import Home
 
 SCOUT_DEADLINE = 20.0
 _SCOUTS_GET = frozenset(

@@ -14,8 +14,8 @@ import selectors
 import subprocess
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import psutil
 
@@ -27,14 +27,8 @@ from watchdogd.daemon.workers.worker_process import (
     no_start,
     start,
 )
-from watchdogd.daemon.workers.worker_protocol import RECALL, Reply, Returned
+from watchdogd.daemon.workers.worker_protocol import RECALL, Call, Reply, Returned
 from watchdogd.system import command
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.daemon.workers.worker_protocol import Call
-
 
 _PATH_LIMIT = 4096
 

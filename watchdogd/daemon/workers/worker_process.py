@@ -10,15 +10,11 @@ import subprocess
 import sys
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import psutil
 
-from watchdogd.daemon.workers.worker_protocol import Wire
+from watchdogd.daemon.workers.worker_protocol import Call, Wire
 from watchdogd.system import command, startup, umask
-
-if TYPE_CHECKING:
-    from watchdogd.daemon.workers.worker_protocol import Call
 
 IMPATIENCE = 1.0
 """Seconds that calls may wait behind another before they are given to a further worker."""
