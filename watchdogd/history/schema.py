@@ -41,9 +41,10 @@ def revision(connection: Connection) -> str | None:
     return found
 
 
-def upgrade(connection: Connection, target: str = "head") -> None:
-    """Bring a database to `target` within the transaction at hand: all the way, or not at all.
+def upgrade(connection: Connection) -> None:
+    """Bring a database to HEAD within the transaction at hand: all the way, or not at all.
 
+    An empty one is made as the tables below are; the steps of migrations/versions are for those of before.
     HistoryError where a newer watchdogd has written it.
     """
     from alembic import command
@@ -55,12 +56,16 @@ def upgrade(connection: Connection, target: str = "head") -> None:
     config.attributes["connection"] = connection
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     present = revision(connection)
-    if present is not None and present not in known:
+    if present is None:
+        metadata.create_all(connection, checkfirst=False)
+        command.stamp(config, "head")
+        return
+    if present not in known:
         raise HistoryError(
             f"history: a newer watchdogd has written it (schema {present}, this one knows {HEAD}): "
             "upgrade watchdogd, or set [history] url to another file"
         )
-    command.upgrade(config, target)
+    command.upgrade(config, "head")
 
 
 metadata = MetaData()
