@@ -66,7 +66,7 @@ def look(path: str, former: PathState, now: float) -> PathView | Result:
 
 def _look(path: str) -> PathView:
     seen, stat = os.stat(path), os.statvfs(path)
-    mount, missing = _lies_on(path, (seen.st_dev, seen.st_ino), mount_table.text(), _fstab())
+    mount, missing = _lies_on(path, (seen.st_dev, seen.st_ino), mount_table(), _fstab())
     return PathView(seen.st_dev, stat, mount, missing)
 
 
@@ -85,7 +85,7 @@ def _lies_on(
 
 def mounts() -> tuple[Mount, ...]:
     """Return all that is mounted; none without Linux's /proc, where an unmounted path is only missing."""
-    return read_mounts(mount_table.text())
+    return read_mounts(mount_table())
 
 
 def _fstab() -> str:

@@ -203,7 +203,7 @@ def _tool(source: Mapping[str, Any], place: QuotaPath) -> Quotas:
     name = os.path.basename(argv[0])
     quotas = _read(_all([argv]), lambda said: site_tool.read(said, pattern, name, place.now))
     paths = (place.path, os.path.realpath(place.path))
-    mounts = read_mounts(mount_table.text())
+    mounts = read_mounts(mount_table())
     here = covering(quotas.limits, paths, place.mount, mounts, whole=not quotas.trouble)
     if quotas.limits and not here and not quotas.trouble:
         names = ", ".join(sorted({limit.path for limit in quotas.limits}))

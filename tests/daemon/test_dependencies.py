@@ -8,13 +8,13 @@ import pytest
 
 from watchdogd.batch.models import Snapshot
 from watchdogd.config.models import Config
+from watchdogd.daemon import dependencies
 from watchdogd.daemon.dependencies import Dependency, Probes, placed, queue_result, touch
 from watchdogd.daemon.registry.check_factory import Check, build
 from watchdogd.daemon.registry.plugin_registry import discover
 from watchdogd.daemon.setup import Setup
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
-from watchdogd.system.mounts import mount_table
 from watchdogd.system.smallfile import check_answers
 
 NOW = 1_790_000_000.0
@@ -52,7 +52,7 @@ def test_what_is_mounted_later_is_a_ground_of_its_own_and_what_was_told_of_stays
 ) -> None:
     def mount(*points: str) -> None:
         lines = [f"{n} 0 0:{n} / {point} rw - tmpfs tmpfs rw" for n, point in enumerate(("/", *points))]
-        monkeypatch.setattr(mount_table, "text", lambda: "\n".join(lines))
+        monkeypatch.setattr(dependencies, "mount_table", lambda: "\n".join(lines))
 
     def follows(setup: Setup) -> tuple[str, ...]:
         return next(check.follows for check in setup.checks if check.name == "d/disk_quota")

@@ -78,7 +78,7 @@ class MountMark:
 
 def mounted() -> int:
     """Return a mark of what is mounted now."""
-    return hash(mount_table.text())
+    return hash(mount_table())
 
 
 def placed(
@@ -229,7 +229,7 @@ class Probes:
 
 def dependency_of(place: str) -> str:
     """Name the file system on which a resolved path lies, or empty; ask the mount table alone."""
-    mount = mount_of(place, read_mounts(mount_table.text())) if place.startswith("/") else None
+    mount = mount_of(place, read_mounts(mount_table())) if place.startswith("/") else None
     return _files_name(mount.point) if mount else ""
 
 
@@ -262,7 +262,7 @@ def _points(folders: Iterable[str], before: MountMark) -> tuple[dict[str, str], 
         resolved = [before.resolved.get(folder, folder) for folder in folders]
     finally:
         patient.close()
-    text = mount_table.text()
+    text = mount_table()
     mounts = read_mounts(text)
     found = [mount_of(path, mounts) for path in resolved]
     points = {folder: mount.point if mount else "/" for folder, mount in zip(folders, found, strict=True)}

@@ -140,7 +140,7 @@ class _Total(NamedTuple):
         )
 
 
-def measures_of(connection: Connection, target: str | None, since: float) -> list[Measure]:
+def measures_of(connection: Connection, target: str | None = None, since: float = 0.0) -> list[Measure]:
     """Sum up each metric in one line, by run, check, subject and metric; what was no number is left out."""
     kept, wanted = coarse(connection), about(subjects, target)
     totals: dict[int, _Total] = {}

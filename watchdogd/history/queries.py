@@ -36,7 +36,7 @@ from watchdogd.plugin import Status
 
 
 def incidents_of(
-    connection: Connection, *, open_only: bool, since: float | None, target: str | None
+    connection: Connection, *, open_only: bool = False, since: float | None = None, target: str | None = None
 ) -> list[Incident]:
     """Return incidents, newest first: those still open, or not resolved before `since`."""
     wanted: list[ColumnElement[bool]] = []
@@ -67,7 +67,10 @@ def notifications_of(
     after: int = 0,
     limit: int | None = None,
 ) -> list[Notification]:
-    """Return notifications in the order in which they were stored; with `limit`, the last ones."""
+    """Return notifications created since a time, and stored after the one of the id `after`.
+
+    They come in that order; with `limit`, they are the last ones.
+    """
     query = select(notifications).where(notifications.c.id > after, notifications.c.created_at >= since)
     if state is not None:
         query = query.where(notifications.c.state == state)
@@ -86,7 +89,7 @@ def _notification(row: RowMapping) -> Notification:
     return Notification(**{**row, "message": unpacked(Message, row["message"])})
 
 
-def events_of(connection: Connection, target: str | None, since: float) -> list[Happening]:
+def events_of(connection: Connection, target: str | None = None, since: float = 0.0) -> list[Happening]:
     """Return events, oldest first."""
     query = select(events).where(events.c.at >= since * 1000, *about(events, target)).order_by(events.c.at)
     return [
@@ -97,13 +100,13 @@ def events_of(connection: Connection, target: str | None, since: float) -> list[
     ]
 
 
-def gaps_since(connection: Connection, since: float) -> list[Gap]:
+def gaps_since(connection: Connection, since: float = 0.0) -> list[Gap]:
     """Read the times in which nobody watched that ended after `since`, oldest first."""
     query = select(gaps).where(gaps.c.end >= since).order_by(gaps.c.begin)
     return [Gap(row.begin, row.end, row.reason) for row in connection.execute(query)]
 
 
-def touches_since(connection: Connection, since: float) -> list[UserAction]:
+def touches_since(connection: Connection, since: float = 0.0) -> list[UserAction]:
     """Return who pressed what, oldest first."""
     query = select(touches).where(touches.c.at >= since * 1000).order_by(touches.c.at)
     return [UserAction(row.at / 1000, row.line) for row in connection.execute(query)]
@@ -187,13 +190,13 @@ def _next_free(connection: Connection) -> int:
 _STATUSES = tuple(Status)
 
 
-def changes_of(connection: Connection, target: str | None, since: float) -> list[Change]:
-    """Read turns to another status, oldest first."""
+def changes_of(connection: Connection, target: str | None = None, since: float = 0.0) -> list[Change]:
+    """Read turns of checks to another status, oldest first; a target is a run, a disk or a check."""
     return [change for _subject, change in _changes(connection, target, since)]
 
 
-def readings_of(connection: Connection, target: str | None, since: float) -> list[Reading]:
-    """Return numbers and turns, oldest first."""
+def readings_of(connection: Connection, target: str | None = None, since: float = 0.0) -> list[Reading]:
+    """Return every number that is kept, and every turn to another status, oldest first."""
     wanted = about(subjects, target)
     known = {each.id: each for each in series_of(connection, wanted)}
     states = _States(connection, target, since)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -13,12 +15,26 @@ from watchdogd.history import measurements, queries, retention
 from watchdogd.history.database import Database
 from watchdogd.history.database_errors import FAULTS, sentence
 from watchdogd.history.measurements import Tail
-from watchdogd.history.models import Change, Gap, Happening, Measure, Past, Reading, Record, UserAction
-from watchdogd.history.queries import changes_of, readings_of
+from watchdogd.history.models import Past, Record
 from watchdogd.history.writer import Writer, settle
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Incident
 from watchdogd.notify.notification import Notification
+
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
+
+
+def _reading(
+    query: Callable[Concatenate[Connection, Arguments], Found],
+) -> Callable[Concatenate[Store, Arguments], Found]:
+    """Make a method of Store of a query: it reads in a transaction of its own."""
+
+    @wraps(query)
+    def read(store: Store, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Found:
+        with store._transaction() as connection:
+            return query(connection, *args, **kwargs)
+
+    return read
 
 
 class Store:
@@ -83,11 +99,6 @@ class Store:
             past, self._unreadable = queries.past(connection)
         return past
 
-    def memories(self, checks: Collection[str]) -> dict[str, str]:
-        """Return what these checks remember, as JSON text, by check."""
-        with self._transaction() as connection:
-            return queries.memories_of(connection, checks)
-
     def record(self, record: Record) -> None:
         """Store one round: all of it or nothing. Storing the same round again changes nothing."""
         with self._database.alone():
@@ -106,22 +117,19 @@ class Store:
         """Return notifications that are to be sent, in the order in which they were stored."""
         return self.notifications(state="waiting")
 
-    def notification(self, key: str) -> Notification | None:
-        """Return one notification; None where there is none of that key."""
-        with self._transaction() as connection:
-            return queries.notification_of(connection, key)
-
     # ------------------------------------------------------------------ looking back
 
-    def notifications(
-        self, *, state: str | None = None, since: float = 0.0, after: int = 0, limit: int | None = None
-    ) -> list[Notification]:
-        """Return notifications created since a time, and stored after the one of the id `after`.
-
-        They come in that order; with `limit`, they are the last ones.
-        """
-        with self._transaction() as connection:
-            return queries.notifications_of(connection, state=state, since=since, after=after, limit=limit)
+    memories = _reading(queries.memories_of)
+    notification = _reading(queries.notification_of)
+    notifications = _reading(queries.notifications_of)
+    incidents = _reading(queries.incidents_of)
+    incident = _reading(queries.incident_of)
+    events = _reading(queries.events_of)
+    changes = _reading(queries.changes_of)
+    readings = _reading(queries.readings_of)
+    measures = _reading(measurements.measures_of)
+    gaps = _reading(queries.gaps_since)
+    touches = _reading(queries.touches_since)
 
     def series(self, check: str, since: float) -> measurements.PastOfCheck:
         """Return what a check measured: (time, value) by (subject, metric), oldest first.
@@ -135,48 +143,6 @@ class Store:
         with self._transaction() as connection:
             found, self._tail = measurements.points(connection, self._tail, checks, since)
         return found
-
-    def incidents(
-        self, *, open_only: bool = False, since: float | None = None, target: str | None = None
-    ) -> list[Incident]:
-        """Return incidents, newest first; `since`: those that were open at some time after it."""
-        with self._transaction() as connection:
-            return queries.incidents_of(connection, open_only=open_only, since=since, target=target)
-
-    def incident(self, identity: int) -> Incident | None:
-        """Return one incident; None where there is none of that number."""
-        with self._transaction() as connection:
-            return queries.incident_of(connection, identity)
-
-    def events(self, target: str | None = None, since: float = 0.0) -> list[Happening]:
-        """Return what became of incidents, and notices, oldest first."""
-        with self._transaction() as connection:
-            return queries.events_of(connection, target, since)
-
-    def changes(self, target: str | None = None, since: float = 0.0) -> list[Change]:
-        """Read turns of checks to another status, oldest first; a target is a run, a disk or a check."""
-        with self._transaction() as connection:
-            return changes_of(connection, target, since)
-
-    def readings(self, target: str | None = None, since: float = 0.0) -> list[Reading]:
-        """Return every number that is kept, and every turn to another status, oldest first."""
-        with self._transaction() as connection:
-            return readings_of(connection, target, since)
-
-    def measures(self, target: str | None = None, since: float = 0.0) -> list[Measure]:
-        """Return minimum, mean and maximum of each metric since a time: a day takes a tenth of a second."""
-        with self._transaction() as connection:
-            return measurements.measures_of(connection, target, since)
-
-    def gaps(self, since: float = 0.0) -> list[Gap]:
-        """Read the times in which nobody watched, oldest first."""
-        with self._transaction() as connection:
-            return queries.gaps_since(connection, since)
-
-    def touches(self, since: float = 0.0) -> list[UserAction]:
-        """Return who pressed what, oldest first."""
-        with self._transaction() as connection:
-            return queries.touches_since(connection, since)
 
     # ------------------------------------------------------------------ all of it
 

@@ -19,7 +19,6 @@ import pwd
 import shlex
 import stat
 import struct
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,10 +65,6 @@ def parse_acl(attribute: bytes, right: int) -> Acl:
     )
 
 
-FRESH = 1.0
-"""Seconds for which what was found of a folder holds for the files in it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Trusted:
     """Owners whose files are used beside the caller's and root's: a Unix group and `users` (ids).
@@ -108,35 +103,6 @@ def distrust(path: Path, trusted: Trusted = NOBODY) -> Problem:
     """Return why this file or folder shall not be used, with the fix; empty where it may."""
     real = os.path.realpath(path)
     return _distrust(real, trusted) or _above(os.path.dirname(real), trusted)
-
-
-class Folders:
-    """Looks at many files of few folders: at each file itself, at its folders once every `FRESH` seconds."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, Trusted], tuple[float, str, Problem]] = {}
-
-    def distrust(self, path: str, trusted: Trusted = NOBODY) -> Problem:
-        """Return what the function `distrust` returns."""
-        folder, name = os.path.split(path)
-        try:
-            found = os.lstat(path)
-        except OSError as error:
-            return _unseen(path, error)
-        if stat.S_ISLNK(found.st_mode):
-            return distrust(Path(path), trusted)
-        real, reason = self._folder(folder, trusted)
-        return _reason(f"{real}/{name}", found, trusted, itself=True) or reason
-
-    def _folder(self, folder: str, trusted: Trusted) -> tuple[str, Problem]:
-        """Return the folder's real path, and why it shall not be used."""
-        now = time.monotonic()
-        at, real, reason = self._found.get((folder, trusted), (-FRESH, "", FINE))
-        if now - at >= FRESH:
-            real = os.path.realpath(folder)
-            reason = _above(real, trusted)
-            self._found[folder, trusted] = now, real, reason
-        return real, reason
 
 
 def _above(place: str, trusted: Trusted) -> Problem:

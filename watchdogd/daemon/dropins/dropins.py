@@ -20,7 +20,7 @@ from pathlib import Path
 
 from watchdogd.errors import Problem, UnitError
 from watchdogd.home.layout import Home
-from watchdogd.home.trust import FINE, Folders, Trusted, distrust, team_of
+from watchdogd.home.trust import FINE, Trusted, distrust, team_of
 from watchdogd.parsers import nagios
 from watchdogd.plugin import Result, Status, check, critical, unknown
 from watchdogd.system import command, umask
@@ -206,7 +206,6 @@ _BUSY = 3.0
 """Seconds for which a program is tried again that somebody still writes."""
 _FIRST_LINE = 4096
 _NOT_FOR_DROPINS = frozenset({"WATCHDOGD_LINK"})
-_folders = Folders()
 
 
 @cache
@@ -221,7 +220,7 @@ def environment(home: str) -> dict[str, str]:
 @check
 def executable(path: str, home: str, deadline: float) -> Result:
     """Run a program that speaks the Nagios plugin API, in home, for at most `deadline` seconds."""
-    reason = _folders.distrust(path, team_of(home))
+    reason = distrust(Path(path), team_of(home))
     if reason:
         return critical(f"is refused: {reason}")
     try:
