@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy.event import listen
 
 from watchdogd.config import last_good_config
-from watchdogd.daemon import run_manifests
+from watchdogd.daemon import config_changes
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import Snapshots
@@ -52,7 +52,7 @@ def home(tmp_path: Path) -> Home:
 
 def test_verbs_for_an_emergency_open_few_files(home: Home, tmp_path: Path) -> None:
     setup = Setup.load(home)
-    run_manifests.lay_out(home, setup.config, setup.checks)  # as a daemon does at its start
+    config_changes.lay_out(home, setup.config, setup.checks)  # as a daemon does at its start
     program = [str(Path(sys.executable).with_name("watchdogd"))]
     bare = file_calls(BARE, tmp_path / "bare")
     assert bare > 20

@@ -190,7 +190,7 @@ def test_the_core_knows_no_check_by_its_name() -> None:
     keys = {
         "config/target_models.py",
         "training.py",
-        "daemon/run_manifests.py",
+        "daemon/config_changes.py",
     }  # node_disks is a key of a run, too
     known = [
         f"{path.relative_to(root)}:{node.lineno} {node.value}"

@@ -10,7 +10,7 @@ import pytest
 
 from watchdogd.cli import tick
 from watchdogd.config.fields import Recipients
-from watchdogd.daemon.recheck import Rechecks, unconfirmed
+from watchdogd.daemon.due import Rechecks, unconfirmed
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, Source
 from watchdogd.incidents.models import AlertPolicy, AlertState, CheckState

@@ -26,7 +26,7 @@ from watchdogd import training
 from watchdogd.batch.run_models import run_of
 from watchdogd.cli import main
 from watchdogd.config.loading import load
-from watchdogd.daemon import run_manifests
+from watchdogd.daemon import config_changes
 from watchdogd.daemon.setup import Setup
 from watchdogd.home.layout import Home
 from watchdogd.plugins.job_liveness.check import kill_switch
@@ -82,7 +82,7 @@ class Scene:
     def round(self) -> None:
         """The daemon has its round."""
         setup = Setup.load(self.home)
-        run_manifests.lay_out(self.home, setup.config, setup.checks)
+        config_changes.lay_out(self.home, setup.config, setup.checks)
 
     def press(self) -> None:
         """Somebody stops the run."""

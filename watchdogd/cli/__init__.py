@@ -56,7 +56,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "job.stacks",
             "show where all processes of a run stand: equal stacks folded, suspects first",
         ),
-        "env": ("job.env", 'print shell exports of the run\'s live job: eval "$(watchdogd env RUN)"'),
+        "env": ("job.job_env", 'print shell exports of the run\'s live job: eval "$(watchdogd env RUN)"'),
         "outbox": ("outbox", "list notifications that are not delivered yet, and why"),
         "relay": ("relay", "deliver notifications from here, where there is a way out; --follow for ever"),
     },

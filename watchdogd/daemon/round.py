@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from watchdogd.daemon import status_file
 from watchdogd.daemon.check_runner import CheckRunner
 from watchdogd.daemon.config_changes import Changes
+from watchdogd.daemon.due import unconfirmed
 from watchdogd.daemon.inbox_reader import InboxReader
 from watchdogd.daemon.publishing import StatusLines
-from watchdogd.daemon.recheck import unconfirmed
 from watchdogd.daemon.remediation import KEPT, Remediation
 from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.daemon.self_monitoring import SelfMonitoring

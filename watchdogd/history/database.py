@@ -15,8 +15,7 @@ from sqlalchemy.exc import ArgumentError
 from watchdogd.config.secret import without_passwords
 from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history import schema
-from watchdogd.history.database_errors import FAULTS, is_damage, misfits, sentence
-from watchdogd.history.database_file import BUSY, HistoryFile
+from watchdogd.history.database_file import BUSY, FAULTS, HistoryFile, is_damage, misfits, sentence
 from watchdogd.home.layout import Home
 
 DIALECTS = ("sqlite", "postgresql")

@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, or_, select
 
+from watchdogd.history.measurements import fine, rows, series_of
 from watchdogd.history.models import Change, Gap, Happening, Past, Reading, UserAction
-from watchdogd.history.parts import fine, rows, series_of
 from watchdogd.history.schema import (
     changes,
     events,

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from watchdogd.errors import HistoryError
 from watchdogd.history import measurements, queries, retention
 from watchdogd.history.database import Database
-from watchdogd.history.database_errors import FAULTS, sentence
+from watchdogd.history.database_file import FAULTS, sentence
 from watchdogd.history.measurements import Tail
 from watchdogd.history.models import Past, Record
 from watchdogd.history.writer import Writer, settle
