@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, fields
 from itertools import repeat
 from typing import Literal
 
-TRIGGERS = ("on_hang", "on_spike", "on_memory", "on_disk", "on_gone")
+TRIGGERS = ("on_hang", "on_spike", "on_memory", "on_disk", "on_gone", "on_crash_loop")
 """The keys of a run under which its owner says what is to be done."""
 
 

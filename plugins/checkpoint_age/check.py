@@ -9,6 +9,13 @@ A checkpoint that is empty, much smaller than the ones before it, or still marke
 it was begun, would not load: that is told as well. Where DeepSpeed's `latest` or Megatron's
 `latest_checkpointed_iteration.txt` lies beside them, one that is newer than that file and further than the
 step in it is not finished. One that is being written just now is not judged.
+
+Each is held against the whole one before it: shards that are missing, empty or short, and a tracker that
+names what is not there or not whole, are a WARNING, and CRITICAL where no whole one younger than twice
+`checkpoint_every` is left. Fewer whole ones than `keep` are a WARNING too. How long a save takes
+(`save_time`), as far as the times of its files tell, and the share of the time that goes into it
+(`save_share`) are metrics.
+
 What a checkpoint usually weighs, and how often one comes, is what the disks' forecast counts with. One that
 grows is a sign that the run works: log_staleness waits for as long as it does, two hours at most.
 """
@@ -16,10 +23,10 @@ grows is a sign that the run works: log_staleness waits for as long as it does, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from watchdogd.checks import checkpoint_inventory
+from watchdogd.checks import checkpoint_files, checkpoint_inventory
 from watchdogd.checks.checkpoint_files import FILES
 from watchdogd.checks.checkpoint_inventory import SETTLED, CheckpointInventory, Growth
 from watchdogd.checks.working import Since, Working, working
@@ -71,12 +78,14 @@ def checkpoint_age(
     now: float,
     checkpoint_every: Duration | None = None,
     allowance: Duration | None = None,
+    keep: int = 2,
 ) -> Iterator[Result | Checkpoints]:
     """Checkpoints come in time, are whole, and the next one has room.
 
     checkpoints: pattern of their files or folders
     checkpoint_every: how often one should come; left out: only their content is judged
     allowance: how late one may be; left out: a quarter of checkpoint_every, 10 minutes at least
+    keep: so many whole ones should be there, once there were as many
     """
     works = working(run, snapshot)
     stands = run is not None and not (run.progress and run.progress.recent(now))
@@ -97,7 +106,9 @@ def checkpoint_age(
         result = _age(checkpoints, works, state, now, checkpoint_every, allowance)
     yield replace(result, signs=signs)
     if some:
-        yield _content(state.inventory, now)
+        content = _content(state.inventory, now)
+        yield content
+        yield _sound(state.inventory, now, checkpoint_every, keep, reported=content.status is not Status.OK)
         yield from _room(state.inventory, checkpoint_every)
     yield state
 
@@ -157,6 +168,51 @@ def _lost(works: Working, known: Checkpoints, came: float, now: float) -> list[f
         known.worked = (name, begin, now)
     known.lost = lost[-_JOBS:]
     return [seconds for _, seconds in known.lost]
+
+
+def _sound(
+    kept: CheckpointInventory, now: float, every: float | None, keep: int, *, reported: bool
+) -> Result:
+    """Judge whether enough of them would load, beside those before them and what their tracker names.
+
+    `reported`: that something is wrong with the newest one is reported already.
+    """
+    sound = [one for one in kept.known.values() if one.sound]
+    flaws = {path: f"{path} is not whole: {one.flaw}" for path, one in kept.known.items() if one.flaw}
+    newest = next(iter(kept.known))
+    wrong = [*_pointer(kept, flaws), *([flaws[newest]] if newest in flaws and not reported else [])]
+    if len(sound) < keep <= len(kept.written):
+        wrong.append(f"only {len(sound)} of the {len(kept.known)} newest is whole, {keep} should be")
+    last = max((one.changed for one in sound), default=0.0)
+    status = Status.WARNING if wrong else Status.OK
+    if wrong and every and now - last >= 2 * every:
+        status = Status.CRITICAL
+        wrong.append(f"the last whole one is {format_duration(now - last)} old" if last else "none is whole")
+    line = "; ".join(wrong) or f"{len(sound)} of the {len(kept.known)} newest checkpoints are whole"
+    figures = {"whole": Metric(len(sound), warn=keep), **_saving(kept, every)}
+    return Result(status, line, figures, "\n".join(flaws.values()), "whole")
+
+
+def _pointer(kept: CheckpointInventory, flaws: Mapping[str, str]) -> Iterator[str]:
+    """Say what is wrong with the checkpoint that a tracker names, from which a new job would go on."""
+    for folder in {os.path.dirname(path) for path in kept.known}:
+        tracker = checkpoint_files.find_tracker(folder)
+        if tracker is None:
+            continue
+        path = checkpoint_files.named(tracker, kept.known)
+        if not path:
+            yield f"{tracker.path} names {tracker.said}, which is not there: nothing would load"
+        elif path in flaws and path != next(iter(kept.known)):
+            yield f"{tracker.path} names {tracker.said}, and {flaws[path]}"
+
+
+def _saving(kept: CheckpointInventory, every: float | None) -> dict[str, Metric]:
+    """Return how long a save takes, and what share of the time goes into saving."""
+    seconds, usual = kept.save_time, checkpoint_inventory.usual_cadence(kept, every=every)
+    if seconds is None:
+        return {}
+    share = {"save_share": Metric(100.0 * seconds / usual.every, "%")} if usual and usual.every else {}
+    return {"save_time": Metric(seconds, "s"), **share}
 
 
 def _content(kept: CheckpointInventory, now: float) -> Result:

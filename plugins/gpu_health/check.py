@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from watchdogd.batch.run_models import SURE
 from watchdogd.checks import node_checks
 from watchdogd.checks.working import running
 from watchdogd.parsers.gpu.kernel_log import DriverEvent
@@ -46,6 +47,7 @@ from watchdogd.plugin import (
     Run,
     Snapshot,
     Status,
+    Suspect,
     check,
     unknown,
 )
@@ -193,6 +195,8 @@ def judge(
     gets_on = run.progress is not None and run.progress.recent(now)
     signs = activity.work_signs(gpus, moment, state, now, gets_on=gets_on)
     yield replace(_whole(gpus, moment, len(nodes), silent, limits), signs=signs)
+    if run.backend == "slurm":
+        results = [*map(_keep_off, results)]
     hidden = {subject for subject in state.spoken if subject.partition("/")[0] in silent}
     results += standstill.over(
         node_checks.recoveries(state.spoken, results, words="is well again", hidden=hidden)
@@ -248,7 +252,7 @@ def _of_nodes(
         found = [fault for fault in (whole, faults.driver_fault(events)) if fault]
         if found:
             details = "\n".join(event.text for event in node.events)
-            yield _fault(node.name, found, details)
+            yield _fault(node.name, node.name, found, details)
 
 
 def _news(node: GpuNode, since: float) -> tuple[DriverEvent, ...]:
@@ -276,20 +280,34 @@ def _of_gpus(
             state.remember(key, name, lasting[0], now)
         recalled = state.recall(key, name, now, patience.recalled_for)
         if recalled:
-            found.append(Fault(Status.WARNING, f"{recalled}; keep the job off it: --exclude={node.name}"))
+            found.append(Fault(Status.WARNING, recalled, lasting=True))
         if found:
-            yield _fault(name, found, describe_gpu(NamedGpu(name, gpu)))
+            yield _fault(name, node.name, found, describe_gpu(NamedGpu(name, gpu)))
     heard = {gpu.bus for gpu in node.readout.gpus}
     for event in news:
         if event.fatal and not any(event.speaks_of(bus) for bus in heard):
             subject = f"{node.name}/gpu-{event.bus}"
             text = f"{subject}: its driver reports: {event.text}"
-            yield Result(Status.CRITICAL, text, subject=subject)
+            yield _accusing(Result(Status.CRITICAL, text, subject=subject), node.name, event.text)
 
 
-def _fault(name: str, found: Sequence[Fault], details: str) -> Result:
+def _fault(name: str, node: str, found: Sequence[Fault], details: str) -> Result:
     """Report several faults in one, of the worst status."""
     status = max((fault.status for fault in found), key=lambda each: each.severity)
-    return Result(
-        status, f"{name}: {'; '.join(fault.text for fault in found)}", subject=name, details=details
+    said = "; ".join(fault.text for fault in found)
+    result = Result(status, f"{name}: {said}", subject=name, details=details)
+    lasting = next((fault.text for fault in found if fault.lasting), "")
+    return _accusing(result, node, lasting) if lasting else result
+
+
+def _accusing(result: Result, node: str, what: str) -> Result:
+    """Return the result with its node accused of what the next job would meet there, too."""
+    return replace(result, suspects=(Suspect("GPU", what, SURE, node=node),))
+
+
+def _keep_off(result: Result) -> Result:
+    """Say how the next job is kept off an accused node."""
+    nodes = ",".join(each.node for each in result.suspects)
+    return (
+        replace(result, summary=f"{result.summary}; keep jobs off it: --exclude={nodes}") if nodes else result
     )

@@ -38,7 +38,7 @@ class GpuLimits:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Fault in a few words. `lasting`: the card itself is bad, in other jobs too."""
+    """Fault in a few words. `lasting`: the card or the node itself is bad, in other jobs too."""
 
     status: Status
     text: str
@@ -99,7 +99,7 @@ def driver_fault(events: tuple[DriverEvent, ...]) -> Fault | None:
         return None
     fatal = [event for event in unnamed if event.fatal]
     status = Status.CRITICAL if fatal else Status.WARNING
-    return Fault(status, f"its driver reports: {(fatal or unnamed)[0].text}")
+    return Fault(status, f"its driver reports: {(fatal or unnamed)[0].text}", lasting=bool(fatal))
 
 
 def _memory(gpu: Gpu, risen: int) -> Iterator[Fault]:
@@ -157,12 +157,12 @@ def node_fault(node: GpuNode, limits: GpuLimits, known: tuple[str, ...] = ()) ->
     found = set(node.readout.counts)
     if wanted is None or wanted in found or min(found) > wanted:
         lost = bool(gone) and node.readout.complete and wanted is None
-        return Fault(Status.CRITICAL, f"GPUs were lost{named}") if lost else None
+        return Fault(Status.CRITICAL, f"GPUs were lost{named}", lasting=True) if lost else None
     if not node.readout.complete:
         return Fault(
             Status.UNKNOWN, f"its tool's answer ends after {max(found)} of {wanted} GPUs: there may be more"
         )
-    return Fault(Status.CRITICAL, f"{max(found)} of {wanted} GPUs are there{named}")
+    return Fault(Status.CRITICAL, f"{max(found)} of {wanted} GPUs are there{named}", lasting=True)
 
 
 _TWO_DIES = re.compile(r"MI2[0-9]{2}|Aldebaran", re.IGNORECASE)

@@ -76,7 +76,7 @@ def kill_switch(*places: str) -> KillSwitch | None:
     watches="run",
     jobs=True,
     evidence=("log_staleness",),
-    triggers=("on_gone",),
+    triggers=("on_gone", "on_crash_loop"),
     columns=(Column("left", right=True, time="until", order=30),),
     charts=(),
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from watchdogd.batch import pending_reasons
+from watchdogd.batch import pending_reasons, slurmtext
 from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES, Ending, Job, Snapshot
 from watchdogd.batch.pending_reasons import Wait
-from watchdogd.plugin import Run
+from watchdogd.batch.run_models import SURE
+from watchdogd.plugin import Result, Run, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
+from watchdogd.plugins.job_liveness.postmortem import PostMortem
 from watchdogd.units import format_duration, iso
 
 
@@ -186,17 +187,30 @@ def describe_end(end: Ending) -> str:
     return f"job {end.id} ended {end.how}{at}{after}{on_nodes(end.nodes)}"
 
 
-def fate(end: Ending, cause: str = "") -> str:
+def fate(end: Ending, found: PostMortem) -> str:
     """Return an end as a first line has it: how, after how long, and why, or where.
 
     `job 4711 FAILED (exit 1) after 7h: GPU out of memory on rank 12, node n3`.
     """
     after = f" after {format_duration(end.lasted)}" if end.lasted is not None else " before it started"
-    line = f"job {end.id} {end.how}{after}"
+    line, cause = f"job {end.id} {end.how}{after}", found.cause
     if not cause:
-        return f"{line}{on_nodes(end.nodes)}"
-    alone = "node" not in cause and re.fullmatch(r"[\w.-]+", end.nodes)
-    return f"{line}: {cause}" + (f", node {end.nodes}" if alone else "")
+        broken = broken_node(end, found)
+        return f"{line}{on_nodes(end.nodes)}" + (f" (--exclude={broken})" if broken else "")
+    return f"{line}: {cause}"
+
+
+def broken_node(end: Ending, found: PostMortem) -> str:
+    """Return the node to blame for an end, where it is a node's, or empty."""
+    nodes = slurmtext.expand_hostlist(end.nodes) if end.state in ("NODE_FAIL", "BOOT_FAIL") else ()
+    return found.node or (nodes[0] if len(nodes) == 1 else "")
+
+
+def accusing(result: Result, end: Ending, found: PostMortem) -> Result:
+    """Return the result of an end, accusing the node to blame."""
+    node = broken_node(end, found)
+    what = f"ended job {end.id}: {found.cause or end.how}"
+    return replace(result, suspects=(Suspect("job", what, SURE, node=node),)) if node else result
 
 
 def describe_stuck(job: Job) -> str:

@@ -7,19 +7,26 @@ out-of-memory killer and Python's traceback write there, whatever file the train
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from watchdogd.batch import slurmtext
 from watchdogd.checks import cause_lookups, checkpoint_files
 from watchdogd.parsers.logs import failures, log_files, log_lines, progress
+from watchdogd.parsers.logs.failure_patterns import OF_NODES
+from watchdogd.parsers.logs.failures import Cause
 from watchdogd.parsers.logs.log_lines import LogLine
 from watchdogd.parsers.logs.progress_forms import WORK
+from watchdogd.system.number import count
 from watchdogd.units import format_duration
 
 SLACK = 60.0
 """Seconds by which the clocks of the batch system and of the file server may differ."""
 _LOOKED_INTO = 3
+_TASK_ENDED = re.compile(r"srun: error: ([\w.-]{1,255}): tasks? ([\d,-]{1,999}):")
+_LARGEST = 100_000
 _TAIL = 256 * 1024
 """Bytes of the end of a log in which the last words are looked for."""
 
@@ -41,11 +48,13 @@ class Remains:
 class PostMortem:
     """Findings on a job that ended, in words, each empty where nothing is known.
 
-    `cause`: why it ended, `work`: what was lost of it, or how far it came.
+    `cause`: why it ended, `work`: what was lost of it, or how far it came. `node`: the one whose fault it is,
+    where the cause is one that a node can have.
     """
 
     cause: str = ""
     work: str = ""
+    node: str = ""
 
     def __str__(self) -> str:
         return "; ".join(filter(None, [f"cause: {self.cause}" if self.cause else "", self.work]))
@@ -58,10 +67,10 @@ def post_mortem(job: Remains, log: str, checkpoints: str, written: Collection[st
         lines = _tail(path) if path else []
         saved = _saved(checkpoints, job.ended_at) if checkpoints else None
     except OSError:  # log_staleness and checkpoint_age tell what is wrong with these files
-        return PostMortem(_cause(job, [], _outputs(job, "")))
+        return replace(_cause(job, [], _outputs(job, "")), work="")
     begin, report = _last_progress(lines)
-    cause = _cause(job, lines[begin:], _outputs(job, path))
-    return PostMortem(cause, _work(report, saved, bool(checkpoints), job))
+    work = _work(report, saved, bool(checkpoints), job)
+    return replace(_cause(job, lines[begin:], _outputs(job, path)), work=work)
 
 
 def _work(report: str, saved: tuple[str, float] | None, watched: bool, job: Remains) -> str:
@@ -77,19 +86,49 @@ def _work(report: str, saved: tuple[str, float] | None, watched: bool, job: Rema
     return f"{report} was reached" if report else ""
 
 
-def _cause(job: Remains, lines: Sequence[LogLine], outputs: Sequence[str]) -> str:
-    """Return the cause nearest to the root that the log's last lines and the job's own outputs tell."""
+def _cause(job: Remains, lines: Sequence[LogLine], outputs: Sequence[str]) -> PostMortem:
+    """Find the cause nearest to the root that the log's last lines and the job's own outputs tell."""
     read = [lines, *map(_tail_after_progress, outputs)]
     cause = failures.root([cause for each in read for cause in failures.find(each)])
     if cause is None:
-        return ""
+        return PostMortem()
     addresses: dict[str, str] = {}
     for each in read:
         log_lines.learn(each, addresses)
     node = cause_lookups.peer_node(cause.peer, job.nodes, addresses) if cause.peer else ""
     dumped = cause.kind == "segmentation fault" and not cause.core
     core = cause_lookups.core_file(job.work_dir, job.started_at or 0.0) if dumped else ""
-    return cause_lookups.words(cause, node, core)
+    guilty = _guilty(cause, job, read) if cause.kind in OF_NODES else ""
+    words = cause_lookups.words(cause, node or guilty, core)
+    nodes = slurmtext.expand_hostlist(job.nodes)
+    alone = len(nodes) == 1 and not (cause.node or node or guilty)
+    return PostMortem(f"{words}, node {nodes[0]}" if alone else words, node=guilty)
+
+
+def _guilty(cause: Cause, job: Remains, read: Sequence[Sequence[LogLine]]) -> str:
+    """Return the node on which it happened: the job's only one, the one named, or that of the rank named."""
+    nodes = slurmtext.expand_hostlist(job.nodes)
+    if len(nodes) == 1:
+        return nodes[0]
+    if cause.node:
+        return log_lines.node(cause.node, nodes)
+    ranks = re.findall(r"\d+", cause.rank)
+    for found in (_TASK_ENDED.match(line.text) for lines in read for line in lines):
+        if found and len(ranks) == 1 and ranks[0] in _numbers(found[2]):
+            return log_lines.node(found[1], nodes)
+    return ""
+
+
+def _numbers(text: str) -> set[str]:
+    """Return the numbers of `0-1,3`."""
+    spans = (span.partition("-") for span in text.split(","))
+    pairs = ((count(first), count(last or first)) for first, _, last in spans)
+    return {
+        str(number)
+        for first, last in pairs
+        if first is not None and last is not None and last - first < _LARGEST
+        for number in range(first, last + 1)
+    }
 
 
 def _outputs(job: Remains, log: str) -> list[str]:

@@ -10,7 +10,14 @@ from collections.abc import Iterator, Mapping
 from watchdogd.batch.models import Ending, Job
 from watchdogd.plugin import Result, Status, critical, notice, ok
 from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
-from watchdogd.plugins.job_liveness.model import RunSituation, describe_end, fate, jobs_are, on_nodes
+from watchdogd.plugins.job_liveness.model import (
+    RunSituation,
+    accusing,
+    describe_end,
+    fate,
+    jobs_are,
+    on_nodes,
+)
 from watchdogd.units import format_duration
 
 CRASHES = "crashes"
@@ -34,7 +41,8 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
     )
     holds = [situation.order("hold", job) for job in situation.waiting]
     details = "\n".join([*filter(None, [found.work]), *map(describe_end, crashed), *holds])
-    return [critical(f"{line}; {jobs_are(situation.queued)} waiting", subject=CRASHES, details=details)]
+    loop = critical(f"{line}; {jobs_are(situation.queued)} waiting", subject=CRASHES, details=details)
+    return [loop.triggers("on_crash_loop")]
 
 
 def no_crash_loop(history: JobHistory) -> list[Result]:
@@ -88,7 +96,7 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
         if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
             found = history.post_mortem_at(end)
             details = "; ".join(filter(None, [describe_end(end), end.reason]))
-            yield _restart([fate(end, found.cause), found.work, rest], details)
+            yield accusing(_restart([fate(end, found), found.work, rest], details), end, found)
     for seen_job in lost_jobs(situation, history).values():
         why = situation.snapshot.endings_trouble or "accounting has no end of it"
         gone = f"{situation.noun} {seen_job.id} is gone, how it ended is not known ({why})"

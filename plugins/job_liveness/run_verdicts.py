@@ -15,6 +15,7 @@ from watchdogd.plugin import STOPPED, SWITCH_LEFT, Result, Status, critical, ok,
 from watchdogd.plugins.job_liveness.job_history import JobHistory, KillSwitch
 from watchdogd.plugins.job_liveness.model import (
     RunSituation,
+    accusing,
     by_whom,
     clear_command,
     describe_end,
@@ -254,8 +255,8 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
         )
     found = history.post_mortem_at(last)
     details = [*filter(None, [found.work]), *_last_lines(history)]
-    line = f"{fate(last, found.cause)}; nothing else runs or waits"
-    gone = critical(line, details="\n".join(details))
+    line = f"{fate(last, found)}; nothing else runs or waits"
+    gone = accusing(critical(line, details="\n".join(details)), last, found)
     return gone if last.cancelled_by else gone.triggers("on_gone")
 
 

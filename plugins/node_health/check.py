@@ -4,19 +4,21 @@ A node that drains ends no job at once, but the next one will not start there: i
 that the administrators wrote. "Kill task failed" is mostly a healthy node whose processes were slow to
 die; then the message says so, with the command that an administrator would type.
 
-Nodes on which more than one job of the run failed, and none ended well since, are candidates for
-`--exclude`, ready to paste; where most nodes are in it, it is the job. With `min_idle` (a number or a
-percentage) a partition that runs out of spare nodes is told before the run needs one.
+Nodes that failed under more than one job of the run (NODE_FAIL, BOOT_FAIL), with none that ended well
+since, are candidates for `--exclude`, ready to paste; where most nodes are in it, it is the job. With
+`min_idle` (a number or a percentage) a partition that runs out of spare nodes is told before the run needs
+one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from watchdogd.batch import sinfo, slurmtext
 from watchdogd.batch.models import Ending
+from watchdogd.batch.run_models import SURE
 from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.checks import node_checks
 from watchdogd.errors import UnreadableError
@@ -28,6 +30,7 @@ from watchdogd.plugin import (
     Run,
     Snapshot,
     Status,
+    Suspect,
     check,
     ok,
     unknown,
@@ -38,7 +41,6 @@ from watchdogd.system.text import nearest
 from watchdogd.units import iso
 
 _OF_NODES = frozenset({"NODE_FAIL", "BOOT_FAIL"})
-_FAILED = _OF_NODES | {"FAILED"}
 _FINE = frozenset({"COMPLETED", "TIMEOUT"})
 _KEPT, _KEPT_FOR = 200, 7 * 86400.0
 """Endings, and seconds, for which they are remembered."""
@@ -73,8 +75,8 @@ def add_endings(
 ) -> Attempts:
     """Add what ended since; `broken` are nodes that are down, silent or drained now.
 
-    A node failure is blamed on those of its nodes that are broken, where any is; every other failure may be
-    due to any of its nodes.
+    A node failure is blamed on those of its nodes that are broken, where any is, else on any of its nodes.
+    What the code or a disk did is none: job_liveness reads why a job failed, and names the node then.
     """
     known = {key: entry for key, entry in attempts.items() if now - entry.at < _KEPT_FOR}
     for ending in endings:
@@ -82,9 +84,9 @@ def add_endings(
         nodes = slurmtext.expand_hostlist(ending.nodes)
         if key in known or not nodes or ending.ended_at is None or now - ending.ended_at >= _KEPT_FOR:
             continue
-        if ending.state in _FAILED:
-            guilty = [node for node in nodes if node in broken] if ending.state in _OF_NODES else []
-            sure = bool(guilty) or (len(nodes) == 1 and ending.state in _OF_NODES)
+        if ending.state in _OF_NODES:
+            guilty = [node for node in nodes if node in broken]
+            sure = bool(guilty) or len(nodes) == 1
             blamed = tuple(guilty or nodes)
             known[key] = JobAttempt(ending.ended_at, blamed, int(sure), f"{ending.id} {ending.how}")
         elif ending.state in _FINE:
@@ -222,7 +224,8 @@ def _exclusion(name: str, found: Sequence[SuspectNode], subject: str) -> Result:
     option = f"--exclude={','.join(suspect.node for suspect in found)}"
     line = f"{name}: more than one job failed on {each}: keep the next one off: {option}"
     details = "\n".join(f"{suspect.node}: {', '.join(suspect.jobs)}" for suspect in found)
-    return warning(line, subject=subject, details=f"{details}\n{option}")
+    suspects = tuple(Suspect("job", f"failed under {each.jobs[-1]}", SURE, node=each.node) for each in found)
+    return replace(warning(line, subject=subject, details=f"{details}\n{option}"), suspects=suspects)
 
 
 def _words(node: SlurmNode) -> str:

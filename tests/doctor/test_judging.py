@@ -115,6 +115,24 @@ def test_accounting_and_whom_slurm_shows() -> None:
     assert states(cluster.judge_users("ines", {"otto"}, {"PrivateData": "none"})) == [FINE]
 
 
+@pytest.mark.parametrize(
+    ("site", "said"),
+    [
+        ({}, "it has no HealthCheckProgram): ask its administrators for one that tests GPUs"),
+        ({"HealthCheckProgram": "(null)", "NodeFeaturesPlugins": "knl_cray"}, "and knl_cray tests none)"),
+        ({"HealthCheckProgram": "/usr/sbin/nhc", "HealthCheckInterval": "0 sec"}, "HealthCheckInterval is 0"),
+        (
+            {"HealthCheckProgram": "/usr/sbin/nhc", "HealthCheckInterval": "300 sec"},
+            "the site looks for them itself: /usr/sbin/nhc every 300 sec on ANY nodes",
+        ),
+    ],
+)
+def test_whether_the_site_drains_bad_nodes_and_what_to_ask_for(site: dict[str, str], said: str) -> None:
+    found = cluster.judge_draining(site)
+    assert said in found.text
+    assert found.state == FINE
+
+
 def test_whose_jobs_are_seen_and_whose_are_not() -> None:
     assert states(cluster.judge_sharing({"ines"}, None, "")) == []
     assert states(cluster.judge_sharing({"ines"}, None, "crew")) == [WARNING]

@@ -70,6 +70,100 @@ def test_checkpoints_that_come_in_time_are_fine(saving: Saving) -> None:
     assert "room for" in seen["room"].summary
 
 
+def spoil(saving: Saving, path: Path, text: bytes | None = None) -> None:
+    """Take a shard away, or write another in its place; their folder is as old as before."""
+    path.unlink()
+    if text is not None:
+        path.write_bytes(text)
+        os.utime(path, (saving.now, saving.now))
+    os.utime(path.parent, (saving.now, saving.now))
+
+
+def settle(saving: Saving) -> Result:
+    """What is said of whether they are whole, once the newest counts as written."""
+    saving.look(MINUTE)
+    return saving.look(3 * MINUTE)["whole"]
+
+
+def test_one_that_lacks_a_shard_is_told_and_critical_where_no_whole_one_is_young(saving: Saving) -> None:
+    for step in (1, 2):
+        saving.save(f"global_step{step}", size=2000, files=8)
+        assert settle(saving).status is Status.OK
+        saving.now += 3 * HOUR
+    saving.save("global_step3", size=2000, files=8)
+    spoil(saving, saving.folder / "global_step3" / "mp_rank_05.pt")
+    flawed = settle(saving)
+    assert flawed.status is Status.WARNING
+    said = "global_step3 is not whole: 7 of 8 mp_rank_*.pt are there (mp_rank_05.pt is missing)"
+    assert flawed.summary.endswith(said)
+    assert flawed.metrics["whole"].value == 2
+    saving.save("global_step4", size=2000, files=8)
+    assert settle(saving).status is Status.OK, "the newest one is whole again"
+    for step in (5, 6):
+        saving.now += 3 * HOUR
+        saving.save(f"global_step{step}", size=2000, files=8)
+        spoil(saving, saving.folder / f"global_step{step}" / "mp_rank_05.pt", b"")
+        flawed = settle(saving)
+    assert flawed.status is Status.CRITICAL
+    assert "mp_rank_05.pt is empty; the last whole one is 6h" in flawed.summary
+
+
+def test_fewer_whole_ones_than_should_be_kept(saving: Saving) -> None:
+    first = saving.save("global_step1")
+    assert settle(saving).status is Status.OK, "the first one is alone"
+    saving.now += 3 * HOUR
+    saving.save("global_step2")
+    assert settle(saving).status is Status.OK
+    for part in first.iterdir():
+        part.unlink()
+    first.rmdir()
+    few = saving.look(MINUTE)["whole"]
+    assert few.status is Status.WARNING
+    assert few.summary == "only 1 of the 1 newest is whole, 2 should be"
+    saving.wanted["keep"] = 1
+    assert saving.look(MINUTE)["whole"].status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("tracker", "said", "bad"),
+    [
+        ("latest", "global_step1", False),
+        ("latest", "global_step7", True),
+        ("latest_checkpointed_iteration.txt", "1", False),
+        ("latest_checkpointed_iteration.txt", "7", True),
+        ("latest_checkpointed_iteration.txt", "release", True),
+    ],
+)
+def test_a_tracker_that_names_what_is_not_there(saving: Saving, tracker: str, said: str, bad: bool) -> None:
+    saving.save("global_step1")
+    (saving.folder / tracker).write_text(said)
+    found = settle(saving)
+    assert (found.status is not Status.OK) == bad
+    assert (f"names {said}, which is not there: nothing would load" in found.summary) == bad
+
+
+def test_a_tracker_that_names_one_that_is_not_whole(saving: Saving) -> None:
+    for step in (1, 2, 3):
+        path = saving.save(f"global_step{step}", size=2000)
+        if step == 2:
+            spoil(saving, path / "mp_rank_01.pt")
+        settle(saving)
+        saving.now += HOUR
+    (saving.folder / "latest").write_text("global_step2")
+    found = settle(saving)
+    assert found.status is Status.WARNING
+    assert "latest names global_step2, and " in found.summary
+
+
+def test_how_long_a_save_takes_and_what_share_of_the_time(saving: Saving) -> None:
+    path = saving.save("global_step1")
+    os.utime(path / "mp_rank_03.pt", (saving.now + 324, saving.now + 324))
+    saving.now += 330
+    metrics = settle(saving).metrics
+    assert metrics["save_time"].value == 324
+    assert metrics["save_share"].value == pytest.approx(3.0)
+
+
 def work(saving: Saving, number: int, hours: float) -> list[Status]:
     """A job of the chain, from its start to its end."""
     saving.job = replace(JOB, id=f"{number}", raw_id=f"{number}", started_at=saving.now)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.parsers.gpu_samples import sample
 from watchdogd.batch.models import Job, Snapshot
+from watchdogd.batch.run_models import SURE
 from watchdogd.parsers import probe_sample as samples
 from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.parsers.gpu.node_script import GpuNode
@@ -249,7 +250,8 @@ def test_uncorrectable_errors_alarm_when_they_rise_and_are_known_in_the_next_job
     recalled = machine.look()[subject]
     assert recalled.status is Status.WARNING
     assert "was bad in job 88" in recalled.summary
-    assert f"--exclude={HERE}" in recalled.summary
+    assert [(each.node, each.strength) for each in recalled.suspects] == [(HERE, SURE)]
+    assert "--exclude" not in recalled.summary, "a plain process waits for no scheduler"
     assert machine.bad(minutes=90) == {}, "an hour of work, and it is trusted again"
 
     machine.job = Job("90", "90", "run-17", "alice", "RUNNING", started_at=machine.now)

@@ -525,6 +525,36 @@ def test_output_of_an_earlier_job_tells_no_cause(watch: Watch, tmp_path: Path) -
     assert gone.summary == "job 88 FAILED (exit 3) after 6m30s on node[2-3]; nothing else runs or waits"
 
 
+@pytest.mark.parametrize(
+    ("said", "node"),
+    [
+        ("[rank5]: RuntimeError: CUDA error: uncorrectable ECC error encountered", "n3"),
+        ("NVRM: Xid (PCI:0000:5e:00): 79, pid=1, GPU has fallen off the bus.", ""),
+        ("srun: error: Node failure on n3", "n3"),
+        ("[rank5]: OSError: [Errno 28] No space left on device", ""),
+        ("[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", ""),
+        ("[rank5]: ValueError: batch size is odd", ""),
+    ],
+)
+def test_a_node_is_accused_of_what_a_node_can_have_alone(
+    watch: Watch, tmp_path: Path, said: str, node: str
+) -> None:
+    errors = tmp_path / "88.err"
+    errors.write_text(f"{said}\nsrun: error: n3: tasks 4-7: Exited with exit code 1\n")
+    os.utime(errors, (START + 85, START + 85))
+    watch.look(job(nodes="n[2-3]"))
+    gone = the(watch.look(ends=(end(at=START + 90, nodes="n[2-3]", outputs=(str(errors),)),)))
+    assert [each.node for each in gone.suspects] == ([node] if node else [])
+    assert ("--exclude=n3" in gone.summary) == bool(node)
+
+
+def test_a_node_that_failed_is_named_for_the_next_job(watch: Watch) -> None:
+    watch.look(job(nodes="n3"))
+    gone = the(watch.look(ends=(end(at=START + 90, state="NODE_FAIL", exit_code=0, nodes="n3"),)))
+    assert "NODE_FAIL after 6m30s on n3 (--exclude=n3)" in gone.summary
+    assert [each.node for each in gone.suspects] == ["n3"]
+
+
 def test_a_refused_connection_names_the_node_behind_the_address(watch: Watch, tmp_path: Path) -> None:
     errors = tmp_path / "88.err"
     errors.write_text(

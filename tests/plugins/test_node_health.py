@@ -147,14 +147,18 @@ def ended(number: int, state: str, nodes: str, at: float | None = None) -> Endin
 @pytest.mark.parametrize(
     ("endings", "named"),
     [
-        ([(1, "FAILED", "cn[01-04]"), (2, "FAILED", "cn[04-07]")], ["cn04"]),
-        ([(1, "FAILED", "cn[01-04]"), (2, "FAILED", "cn[01-04]")], []),  # all of them: it is the job
-        ([(1, "FAILED", "cn05"), (2, "NODE_FAIL", "cn05")], ["cn05"]),
+        ([(1, "NODE_FAIL", "cn[03-04]"), (2, "BOOT_FAIL", "cn[04-07]")], ["cn04"]),
+        ([(1, "NODE_FAIL", "cn[03-04]"), (2, "NODE_FAIL", "cn[03-04]")], []),  # all of them: it is the job
+        ([(1, "BOOT_FAIL", "cn05"), (2, "NODE_FAIL", "cn05")], ["cn05"]),
+        (
+            [(1, "FAILED", "cn05"), (2, "FAILED", "cn05"), (3, "FAILED", "cn05")],
+            [],
+        ),  # by its code
         ([(1, "NODE_FAIL", "cn[01-04]"), (2, "NODE_FAIL", "cn[01-04]")], ["cn02"]),  # which is broken
-        ([(1, "FAILED", "cn[01-02]"), (2, "FAILED", "cn[02-05]"), (3, "COMPLETED", "cn02")], []),
-        ([(1, "FAILED", "cn[01-04]"), (2, "CANCELLED", "cn[04-07]")], []),
-        ([(1, "FAILED", "cn[01-04]")], []),
-        ([(1, "FAILED", "cn[01-04]"), (1, "FAILED", "cn[01-04]")], []),  # seen twice
+        ([(1, "NODE_FAIL", "cn[01-02]"), (2, "NODE_FAIL", "cn[02-05]"), (3, "COMPLETED", "cn02")], []),
+        ([(1, "NODE_FAIL", "cn[03-04]"), (2, "CANCELLED", "cn[04-07]")], []),
+        ([(1, "NODE_FAIL", "cn[03-04]")], []),
+        ([(1, "NODE_FAIL", "cn[03-04]"), (1, "NODE_FAIL", "cn[03-04]")], []),  # seen twice
     ],
 )
 def test_nodes_that_failed_more_than_one_job(endings: list[tuple[int, str, str]], named: list[str]) -> None:
@@ -166,15 +170,15 @@ def test_nodes_that_failed_more_than_one_job(endings: list[tuple[int, str, str]]
 
 def test_candidates_are_ready_to_paste_and_forgotten_in_time() -> None:
     known = NodeHealthState()
-    ends = (ended(1, "FAILED", "cn[01-04]"), ended(2, "FAILED", "cn[03-08]"))
+    ends = (ended(1, "NODE_FAIL", "cn[03-04]"), ended(2, "BOOT_FAIL", "cn[03-08]"))
     seen = Snapshot(600.0, (), endings=ends, users=frozenset({"bob"}))
     [result] = to_exclude(GPUS, RUN, seen, known)
     assert (result.status, result.subject) == (Status.WARNING, "exclude")
     assert result.summary == (
-        "run-17: more than one job failed on cn03 (1 FAILED (exit 1), 2 FAILED (exit 1)); "
-        "cn04 (1 FAILED (exit 1), 2 FAILED (exit 1)): keep the next one off: "
-        "--exclude=cn03,cn04"
+        "run-17: more than one job failed on cn04 (1 NODE_FAIL (exit 1), 2 BOOT_FAIL (exit 1)): "
+        "keep the next one off: --exclude=cn04"
     )
+    assert [each.node for each in result.suspects] == ["cn04"]
     assert [each.subject for each in to_exclude(GPUS, None, seen, NodeHealthState())] == ["exclude tr11"]
     later = Snapshot(600.0 + 8 * 86400, (), users=frozenset({"bob"}))
     assert list(to_exclude(GPUS, RUN, later, known)) == []

@@ -32,6 +32,8 @@ for step in range(1, 100000):
             log.write(f"iteration {step} loss 2.5\\n")
     time.sleep(0.5)
     if (here / "poison").exists() and "well" not in sys.argv:
+        if rank == 5:
+            print("[rank5]: RuntimeError: CUDA error: uncorrectable ECC error encountered", file=sys.stderr)
         sys.exit(3)
     if step == 4 and not (healthy or "well" in sys.argv):
         next_batch() if rank in (2, 5) else all_reduce()
@@ -77,6 +79,8 @@ class Watch:
                 absent_after = "6s"
                 on_hang = ["stacks", "requeue"]
                 on_gone = [{{ resubmit = "{self.folder}/train.slurm" }}]
+                [runs.loop]
+                on_crash_loop = ["hold"]
                 [runs.dive]
                 log = "{self.bobs_log}"
                 stale_after = "6s"
@@ -129,9 +133,9 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     slurm = watch.slurm
     line = f"srun {slurm.python} {watch.folder}/train.py"
     options = ("--partition=gpu", "--output=/dev/null")
-    job = slurm.sbatch(
-        "alice", line, *options, "--job-name=glide", "--nodes=2", "--ntasks=8", "--ntasks-per-node=4"
-    )
+    many = ("--nodes=2", "--ntasks=8", "--ntasks-per-node=4", f"--error={watch.folder}/%j.err")
+    job = slurm.sbatch("alice", line, *options, "--job-name=glide", *many)
+    array = slurm.sbatch("alice", "exit 1", *options, "--job-name=loop", "--array=1-60%1")
     bobs = slurm.sbatch(
         "bob", f"echo iteration 7 > {watch.bobs_log}; exec sleep 600", *options, "--job-name=dive"
     )
@@ -155,6 +159,10 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     )
     assert watch.restarts(bobs) == "Restarts=0"
 
+    # an array that burns is held
+    assert f"go on with: scontrol release '{array}_[" in watch.wait_done("hold for incident", "held")
+    assert [line.split("|")[2] for line in slurm.squeue("alice") if line.startswith(array)] == ["PENDING"]
+
     # it runs again, once
     watch.wait_told("[RESOLVED] glide")
     slurm.run_as("root", ["scontrol", "update", f"jobid={job}", "StartTime=now"])  # else after two minutes
@@ -162,9 +170,17 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     assert watch.restarts(job) == "Restarts=1"
     assert len(watch.told("glide: requeue for")) <= 1
 
-    # gone: its script is submitted again, once, and is the run's
+    # gone by a fault of its node: its script is submitted again, once, elsewhere, and is the run's
     (watch.folder / "poison").touch()
-    assert "train.slurm is submitted as job" in watch.wait_done("resubmit ", "for incident", "is submitted")
+    gone = watch.wait_told(
+        "[CRITICAL] glide: job", "uncorrectable ECC error on rank 5, node node", "--exclude="
+    )
+    bad = gone.partition("--exclude=")[2].partition(")")[0]
+    again = watch.wait_done("resubmit ", "for incident", "is submitted")
+    assert f", without {bad} (under suspicion)" in again
+    successor = again.partition("as job ")[2].partition(",")[0]
+    assert f"ExcNodeList={bad}" in slurm.run_as("root", ["scontrol", "show", "job", successor]).stdout
+    assert bad in watch.dog("nodes", "glide")
     wait_until(lambda: len(watch.told("[RESOLVED] glide")) == 2, 90, "the run is back", every=0.3)
     assert len(watch.told("glide: resubmit")) <= 1
     assert Path(watch.folder / "again.out").exists()

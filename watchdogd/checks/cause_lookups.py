@@ -17,9 +17,10 @@ _AT_ONCE = 256
 
 
 def words(cause: Cause, node: str = "", core: str = "") -> str:
-    """Return a cause with the node at its other end, to be left out, or the core file, where known."""
+    """Return a cause with the node to be left out (its peer's, or its own) or the core file, if known."""
     if node:
-        return f"{cause.sentence}, which is {node} (--exclude={node})"
+        which = "" if cause.node else f", which is {node}" if cause.peer else f", node {node}"
+        return f"{cause.sentence}{which} (--exclude={node})"
     return f"{cause.sentence}, core file {core}" if core else cause.sentence
 
 

@@ -12,10 +12,12 @@ import glob
 import os
 import re
 import stat as modes
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from watchdogd.checks import checkpoint_shards
+from watchdogd.checks.checkpoint_shards import Shards
 from watchdogd.system import pathname
 from watchdogd.system.number import digits
 
@@ -57,6 +59,17 @@ def find_tracker(folder: str) -> Tracker | None:
                 with open(path, encoding="utf-8", errors="replace") as file:
                     found.append(read_tracker(path, file.read(_LONGEST), seen.st_mtime))
     return max(filter(None, found), key=lambda each: each.mtime, default=None)
+
+
+def named(tracker: Tracker, entries: Iterable[str]) -> str:
+    """Return the path of the checkpoint that a tracker names, or empty: it is not there."""
+    folder = os.path.dirname(tracker.path)
+    for path in entries:
+        name = os.path.basename(path)
+        if os.path.dirname(path) == folder and (name == tracker.said or _step(name) == tracker.step):
+            return path
+    names = (tracker.said, f"iter_{tracker.step:07d}", f"global_step{tracker.step}")
+    return next(filter(os.path.exists, (os.path.join(folder, name) for name in names)), "")
 
 
 def not_named_yet(tracker: Tracker, entries: Iterable[tuple[str, float]]) -> str:
@@ -126,7 +139,8 @@ _NOTHING = Saved()
 class Content:
     """Content of a checkpoint: bytes, files, the newest mtime, and the first mark of being unfinished.
 
-    `saved` leaves out files that say something of a run, which grow whatever it does.
+    `saved` leaves out files that say something of a run, which grow whatever it does, and so do `began`, the
+    mtime of the file that was finished first, and `shards`, its files by kind.
     """
 
     size: int
@@ -134,6 +148,8 @@ class Content:
     mtime: float
     mark: str = ""
     saved: Saved = _NOTHING
+    began: float = 0.0
+    shards: Mapping[str, Shards] = field(default_factory=dict)
 
 
 def find_checkpoints(pattern: str) -> list[CheckpointPath]:
@@ -188,10 +204,13 @@ def content(entry: CheckpointPath) -> Content:
     described: set[str] = set()
     mark = entry.path if _MARK.search(os.path.basename(entry.path)) else entry.mark
     size, files, newest, saved = 0, 0, entry.mtime, _NOTHING
+    began, shards = float("inf"), dict[str, Shards]()
     for path, name, seen in _files(entry.path):
         size, files, newest = size + seen.st_size, files + 1, max(newest, seen.st_mtime)
         if not _LOG.search(name):
-            saved = saved.and_file(seen)
+            saved, began = saved.and_file(seen), min(began, seen.st_mtime)
+            inside = path[len(entry.path) :].lstrip("/") or name
+            checkpoint_shards.add(shards, inside, seen.st_size)
         mark = mark or (path if _MARK.search(name) else "")
         if name.endswith(".distcp"):
             parts.add(os.path.dirname(path))
@@ -202,7 +221,7 @@ def content(entry: CheckpointPath) -> Content:
     else:
         lacking = min(parts - described, default="")
         mark = mark or (f"{lacking}/.metadata, which is missing," if lacking else "")
-    return Content(size, files, newest, mark, saved)
+    return Content(size, files, newest, mark, saved, min(began, newest), shards)
 
 
 def _files(top: str) -> Iterator[tuple[str, str, os.stat_result]]:

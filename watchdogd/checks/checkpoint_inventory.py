@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from watchdogd.checks import checkpoint_shards
 from watchdogd.checks.checkpoint_files import (
     FILES,
     LARGE,
@@ -23,6 +24,7 @@ from watchdogd.checks.checkpoint_files import (
     find_checkpoints,
     unfinished_beside,
 )
+from watchdogd.checks.checkpoint_shards import Shards
 from watchdogd.plugin import Sign
 from watchdogd.system.smallfile import check_answers
 from watchdogd.units import format_duration, format_size, iso
@@ -73,7 +75,8 @@ class Checkpoint:
     """Checkpoint as it was seen last: what it holds (see Content), and its own mtime.
 
     `changed`: when it was last written to, on our clock where we saw it happen; `settled`: it counts as
-    written.
+    written. `began`: its first file was finished, or it was seen first. `flaw`: what it lacks beside the
+    whole one before it, in words.
     """
 
     size: int
@@ -84,23 +87,38 @@ class Checkpoint:
     own_mtime: float
     changed: float
     settled: bool
+    began: float = 0.0
+    shards: dict[str, Shards] = field(default_factory=dict)
+    flaw: str = ""
 
     @property
     def whole(self) -> bool:
         """True if all of it is written and was counted."""
         return self.settled and self.files < FILES
 
+    @property
+    def sound(self) -> bool:
+        """True if it is written, and nothing is known that it lacks."""
+        return self.settled and self.size > 0 and not self.flaw
+
 
 @dataclass(slots=True)
 class CheckpointInventory:
     """Newest checkpoints of a run by path (`known`), newest first, and when they were `looked` at.
 
-    `written`: time and bytes of the last whole ones, those since cleaned up too.
+    `written`: time and bytes of the last whole ones, those since cleaned up too; `took`: seconds for which
+    these were written, as far as that can be told.
     """
 
     known: dict[str, Checkpoint] = field(default_factory=dict)
     looked: float | None = None
     written: dict[str, tuple[float, int]] = field(default_factory=dict)
+    took: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def save_time(self) -> float | None:
+        """Seconds that a save takes, the median of the last; None where it cannot be told."""
+        return statistics.median(self.took.values()) if self.took else None
 
 
 def update_inventory(pattern: str, inventory: CheckpointInventory, now: float) -> bool:
@@ -128,8 +146,23 @@ def update_inventory(pattern: str, inventory: CheckpointInventory, now: float) -
         kept[entry.path] = _seen(entry, found, known, inventory.looked, now)
     written = inventory.written | {path: (one.changed, one.size) for path, one in kept.items() if one.whole}
     inventory.written = dict(sorted(written.items(), key=lambda item: item[1][0])[-WRITTEN_KEPT:])
-    inventory.known, inventory.looked = kept, now
+    took = inventory.took | {
+        path: one.changed - one.began for path, one in kept.items() if one.whole and one.changed > one.began
+    }
+    inventory.took = {path: seconds for path, seconds in took.items() if path in inventory.written}
+    inventory.known, inventory.looked = _with_flaws(kept), now
     return bool(entries)
+
+
+def _with_flaws(kept: dict[str, Checkpoint]) -> dict[str, Checkpoint]:
+    """Hold each that has just been written against the last sound one before it; the newest is first."""
+    sound: Checkpoint | None = None
+    for path, one in reversed(list(kept.items())):
+        if one.whole and one.shards and sound is not None and not one.flaw:
+            kept[path] = replace(one, flaw=checkpoint_shards.flaw(one.shards, sound.shards))
+        if kept[path].sound and one.shards:
+            sound = kept[path]
+    return kept
 
 
 def _seen(
@@ -141,8 +174,18 @@ def _seen(
         unlikely = looked is not None and not looked <= found.mtime <= now
         changed = now if unlikely else min(found.mtime, now)
     settled = now - changed >= SETTLED and not found.mark
+    began = min(found.began, before.began) if before else min(found.began, now)
     return Checkpoint(
-        found.size, found.files, found.mtime, found.mark, found.saved, entry.mtime, changed, settled
+        found.size,
+        found.files,
+        found.mtime,
+        found.mark,
+        found.saved,
+        entry.mtime,
+        changed,
+        settled,
+        began,
+        dict(found.shards),
     )
 
 

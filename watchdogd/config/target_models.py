@@ -51,7 +51,9 @@ class Act(Section):
         return self
 
 
-ActionField = Literal["stacks", "save-switch", "kill-switch", "cancel", "requeue"] | Act
+ActionField = (
+    Literal["stacks", "save-switch", "kill-switch", "cancel", "requeue", "hold", "cancel-pending"] | Act
+)
 
 
 def _progress(value: object) -> object:
@@ -102,6 +104,7 @@ class RunSection(Section):
     on_gone: tuple[ActionField, ...] = ()
     on_memory: tuple[ActionField, ...] = ()
     on_disk: tuple[ActionField, ...] = ()
+    on_crash_loop: tuple[ActionField, ...] = ()
     runbook: OneLine | None = None
     pulse: PathText | None = None
     flight_recorder: PathText | None = None

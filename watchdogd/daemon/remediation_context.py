@@ -25,10 +25,12 @@ from watchdogd.incidents.models import (
     Observation,
 )
 from watchdogd.plugin import Result, Status
-from watchdogd.remediation import policy
+from watchdogd.remediation import policy, stall_inquiry, suspects
 from watchdogd.remediation.models import DONE, EVIDENCE, Action, ActionRecord, ActionTask, Exclusion
 from watchdogd.remediation.policy import ActionRequest
 from watchdogd.remediation.stall_inquiry import StallInquiry
+
+_REPORTS = frozenset({EventKind.OPENED, EventKind.WORSE, EventKind.NOTICE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,19 @@ class RemediationContext:
                 wanted = self.setup.config.runs[event.run].on_hang
                 yield StallInquiry(event, said, task, any(_action(each).kind == "stacks" for each in wanted))
 
+    def put_under_suspicion(self, events: Iterable[IncidentEvent]) -> None:
+        """List the nodes that reported results accuse for sure; of a stall `stalls` asks further."""
+        checks = {check.name: check for check in self.setup.checks}
+        for event in events:
+            check, section = checks.get(event.check), self.setup.config.runs.get(event.run)
+            if event.kind not in _REPORTS or check is None or check.run is None or section is None:
+                continue
+            seen = [each.result for each in self.latest.get(check.name, ())]
+            result = next((each for each in seen if each.suspects and each.summary == event.summary), None)
+            if result and result.trigger != "on_hang":
+                found, lasts = suspects.merge(result.suspects), _suspect_for(section)
+                stall_inquiry.put_under_suspicion(self.home, check.run, found, event.check, lasts)
+
     def task(self, record: ActionRecord, ending: Ending) -> ActionTask:
         """Return an ordered action with all that its doer needs to know."""
         config, incident = self.setup.config, self.incidents[record.incident]
@@ -96,9 +111,7 @@ class RemediationContext:
             users=check.run.users or slurm_users(config),
             queue=(snapshot.jobs or ()) if snapshot else (),
             recorder=absolute(self.home, section.flight_recorder) if section.flight_recorder else "",
-            suspect_for=max(
-                (each.lasts for each in map(_exclusion, section.on_hang) if each), default=node_list.DAY
-            ),
+            suspect_for=_suspect_for(section),
             ending=ending,
         )
 
@@ -146,6 +159,11 @@ def _free(standing: CheckState, incident: Incident) -> bool:
     """Return whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
     held = incident.acknowledged_by or incident.silent or incident.inhibited_by is not None
     return not held and standing.hard is not Status.OK and agrees(standing)
+
+
+def _suspect_for(section: RunSection) -> float:
+    """Return the seconds for which a suspect node is left out of a run's jobs."""
+    return max((each.lasts for each in map(_exclusion, section.on_hang) if each), default=node_list.DAY)
 
 
 def _exclusion(configured: Any) -> Exclusion | None:

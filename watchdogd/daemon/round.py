@@ -183,6 +183,7 @@ class Engine:
             reported = [
                 *stall_inquiry.with_evidence([*self._context().stalls(reported, judged_at)], reported)
             ]
+            self._context().put_under_suspicion(reported)
         events = with_trends(reported, checks, latest, self._storage.series)
         events += tuple(
             touch_event(submission, self._context().speaker(submission.run), judged_at)

@@ -47,6 +47,7 @@ def look(installation: Installation) -> Iterator[Diagnosis]:
     yield from judge_sharing(
         users, installation.config.slurm.users or installation.config.slurm.group, _sharing(installation)
     )
+    yield judge_draining(installation.site)
     runs = [run for run in installation.runs() if run.backend == "slurm"]
     yield from judge_runs(runs, users, slurm.all_jobs() if runs else ())
     yield from (
@@ -77,6 +78,20 @@ def judge_accounting(site: Mapping[str, str], trouble: str) -> Diagnosis:
         text = f"sacct does not answer ({trouble}): how a job ended is known for {age} only"
         return warning("accounting", text, "wait, or ask the administrators for slurmdbd")
     return fine("accounting", "sacct answers")
+
+
+def judge_draining(site: Mapping[str, str]) -> Diagnosis:
+    """Say whether the site takes bad nodes out of service itself, by `scontrol show config`."""
+    program, every = site.get("HealthCheckProgram", ""), site.get("HealthCheckInterval", "0")
+    if program not in ("", "(null)") and every.split()[:1] != ["0"]:
+        states = site.get("HealthCheckNodeState", "ANY")
+        return fine("bad nodes", f"the site looks for them itself: {program} every {every} on {states} nodes")
+    why = "HealthCheckInterval is 0" if program not in ("", "(null)") else "it has no HealthCheckProgram"
+    features = site.get("NodeFeaturesPlugins", "")
+    why += f", and {features} tests none" if features not in ("", "(null)") else ""
+    ask_for = "one that tests GPUs and links (LBNL NHC, say), with HealthCheckInterval=300"
+    text = f"the site drains none by itself ({why}): ask its administrators for {ask_for}"
+    return fine("bad nodes", f"{text}; until then 'watchdogd nodes --exclude' lists those under suspicion")
 
 
 def judge_users(me: str, users: Collection[str], site: Mapping[str, str]) -> Iterator[Diagnosis]:

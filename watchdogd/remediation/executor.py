@@ -203,5 +203,7 @@ _DOERS: dict[str, Callable[[ActionTask], ActionOutcome]] = {
     "exec": _exec,
     "cancel": job_actions.cancel,
     "requeue": job_actions.requeue,
+    "hold": job_actions.hold,
+    "cancel-pending": job_actions.cancel_pending,
     "resubmit": job_actions.resubmit,
 }

@@ -1,4 +1,4 @@
-"""Actions on a run's job: cancel it, requeue it, submit its script again.
+"""Actions on a run's jobs: cancel or requeue one, hold or cancel those that wait, submit its script again.
 
 Only one's own jobs, only one that was there when the incident opened, and none where several run and nobody
 knows which is meant: a wrong stop costs more than a late one.
@@ -34,6 +34,10 @@ LINES = {
     ("requeue", "slurm"): ("scontrol", "requeue"),
     ("cancel", "pbs"): ("qdel",),
     ("requeue", "pbs"): ("qrerun",),
+    ("hold", "slurm"): ("scontrol", "hold"),
+    ("cancel-pending", "slurm"): ("scancel", "--state=PENDING"),
+    ("hold", "pbs"): ("qhold",),
+    ("cancel-pending", "pbs"): ("qdel",),
 }
 """The command for each batch system; the job comes last."""
 _OF_A_JOB = frozenset({"on_hang", "on_spike", "on_memory"})
@@ -91,6 +95,41 @@ def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
     return ActionOutcome(f"without {', '.join(nodes)}" if nodes else "no node is under strong suspicion")
 
 
+def hold(task: ActionTask) -> ActionOutcome:
+    """Hold all jobs of the run that wait, so that no more of them burn; what runs goes on."""
+    return _to_waiting("hold", "held", task)
+
+
+def cancel_pending(task: ActionTask) -> ActionOutcome:
+    """Cancel all jobs of the run that wait; what runs goes on."""
+    return _to_waiting("cancel-pending", "cancelled", task)
+
+
+def _to_waiting(what: str, done: str, task: ActionTask) -> ActionOutcome:
+    """Give each waiting job of the run the same order; those of others are left to their owners."""
+    run = run_of(task)
+    words = _words_for(what, run)
+    waiting = [job for job in live_job.queued(run, task.users) if job.waiting]
+    if not waiting:
+        return ActionOutcome("nothing of it waits")
+    mine = [job for job in waiting if os.geteuid() == 0 or job.user == account.own_name()]
+    said = [_named(job) for job in mine]
+    failed = [
+        f"{_named(job)} is {job.user}'s, who alone may: {_line(words, job)}"
+        for job in waiting
+        if job not in mine
+    ]
+    for job in mine:
+        answer = command.ask((*words, job.handle), deadline=_DEADLINE)
+        if not answer.ok:
+            said.remove(_named(job))
+            failed.append(f"{_line(words, job)}: {answer.complaint()}")
+    orders = [f"{', '.join(said)} {'is' if len(said) == 1 else 'are'} {done}"] if said else []
+    release = [f"go on with: scontrol release {' '.join(shlex.quote(job.handle) for job in mine)}"]
+    again = release if what == "hold" and said and run.backend == "slurm" else []
+    return ActionOutcome("; ".join([*orders, *failed, *again]), ok=not failed)
+
+
 def resubmit(task: ActionTask) -> ActionOutcome:
     """Submit the run's script again, where nothing of it is in the queue and nobody stopped it."""
     run, script = run_of(task), Path(task.home.path, os.path.expanduser(task.record.action.words[0]))
@@ -137,11 +176,9 @@ def _stopped(task: ActionTask, run: Run) -> str:
 
 
 def _tell_batch_system(what: str, task: ActionTask, run: Run) -> ActionOutcome:
-    words = LINES.get((what, run.backend))
-    if words is None:
-        raise WatchdogError(f"no batch system is known that could {what} it")
+    words = _words_for(what, run)
     job = _meant(live_job.locate(run, task.users, task.gpus), words, task)
-    line = shlex.join((*words, job.handle))
+    line = _line(words, job)
     if os.geteuid() != 0 and job.user != account.own_name():
         return ActionOutcome(f"{_named(job)} is {job.user}'s, who alone may: {line}", ok=False)
     answer = command.ask((*words, job.handle), deadline=_DEADLINE)
@@ -156,10 +193,21 @@ def _tell_batch_system(what: str, task: ActionTask, run: Run) -> ActionOutcome:
     return ActionOutcome(f"{outcome}, {left_out.text}", ok=left_out.ok)
 
 
+def _words_for(what: str, run: Run) -> tuple[str, ...]:
+    words = LINES.get((what, run.backend))
+    if words is None:
+        raise WatchdogError(f"no batch system is known that could {what} it")
+    return words
+
+
+def _line(words: tuple[str, ...], job: Job) -> str:
+    return shlex.join((*words, job.handle))
+
+
 def _meant(live: LiveJob, words: tuple[str, ...], task: ActionTask) -> Job:
     """Return the job that the incident speaks of. WatchdogError where that is not sure."""
     if len(live.jobs) > 1:
-        lines = ", ".join(shlex.join((*words, job.handle)) for job in live.jobs)
+        lines = ", ".join(_line(words, job) for job in live.jobs)
         raise WatchdogError(f"{len(live.jobs)} jobs of it run, and which one is meant is not known: {lines}")
     job = live.job
     if _is_later(job, task):

@@ -30,8 +30,8 @@ class Exclusion:
 class Action:
     """One entry of `on_hang` and its sisters. `words` are the command of `exec`, the script of `resubmit`.
 
-    `kind` is stacks, save-switch, kill-switch, cancel, requeue, exec or resubmit; or evidence, which needs
-    no configuration. `exclusion`: of a requeue that leaves out suspect nodes.
+    `kind` is stacks, save-switch, kill-switch, cancel, requeue, hold, cancel-pending, exec or resubmit; or
+    evidence, which needs no configuration. `exclusion`: of a requeue that leaves out suspect nodes.
     """
 
     kind: str

@@ -19,6 +19,7 @@ from watchdogd.batch import node_steps, slurmtext
 from watchdogd.config import switch_places
 from watchdogd.errors import UsageError
 from watchdogd.home import node_list
+from watchdogd.home.layout import Home
 from watchdogd.incidents.models import IncidentEvent
 from watchdogd.plugin import Job, Result, Run, Suspect
 from watchdogd.probe import node_ranks
@@ -118,11 +119,13 @@ def _begun(
 
 def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
     """Put the suspect into the first line of the event, and what is known of it below."""
-    event, result, run = stall.event, stall.result, stall.task.record.run
+    event, result, task, run = stall.event, stall.result, stall.task, stall.task.record.run
     try:
         found = suspects.merge([*result.suspects, *seen.suspects()])
         lines = [*found.lines(), *suspects.notes(seen.nodes)]
-        _put_under_suspicion(stall.task, found)
+        if task.run is not None:
+            why = f"incident {task.incident.id}"
+            put_under_suspicion(task.home, task.run, found, why, task.suspect_for)
     except Exception:  # a fault of ours: the message goes without it
         log.exception("evidence of %s", run)
         return event
@@ -137,15 +140,15 @@ def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
     return replace(event, summary=summary, details=details, notes=tuple(notes))
 
 
-def _put_under_suspicion(task: ActionTask, found: Suspicion) -> None:
+def put_under_suspicion(home: Home, run: Run, found: Suspicion, why: str, lasts: float) -> None:
     """List the nodes of culprits for the run's next jobs, where the evidence is strong and they are few."""
     nodes = {each.node: each for each in reversed(found.culprits) if each.node}
-    if not found.sure or len(nodes) > node_list.MOST or task.run is None or task.run.backend == "process":
+    if not found.sure or len(nodes) > node_list.MOST or run.backend == "process":
         return
     for node, culprit in nodes.items():
-        reason = f"incident {task.incident.id}: {culprit} {culprit.said[0].what}"
+        reason = f"{why}: {culprit} {culprit.said[0].what}"
         try:
-            node_list.add(task.home, node, task.run.name, reason, task.suspect_for, by_hand=False)
+            node_list.add(home, node, run.name, reason, lasts, by_hand=False)
         except (OSError, UsageError):
             log.exception("node %s is not listed", node)
 

@@ -191,6 +191,20 @@ FATAL = frozenset(
     }
 )
 """Kinds after which no training goes on by itself."""
+OF_NODES = frozenset(
+    {
+        "GPU fault (Xid)",
+        "GPU reset or hang",
+        "NVLink or peer memory fault",
+        "job step did not start",
+        "no usable GPU",
+        "node failure",
+        "port of the network down",
+        "processes that no signal ends",
+        "uncorrectable ECC error",
+    }
+)
+"""Kinds that a node can have: what the code or a file system does is none of its faults."""
 RAISED = frozenset({"GPU out of memory", "host out of memory", "error of the GPU"})
 """Kinds of which programs speak also where they go on: a smaller batch is tried, a choice is left out."""
 CONSEQUENCES = frozenset(

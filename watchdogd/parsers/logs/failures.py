@@ -33,7 +33,8 @@ class Cause:
 
     `peer`: the address or name of the host at the other end of a connection that failed. `rank`: what stood
     before the line for who wrote it, empty where nothing did. `death`: the line has the form in which a
-    program says that it ends, and is no mere mention. `core`: the core file that the line names.
+    program says that it ends, and is no mere mention. `core`: the core file that the line names. `node`: of
+    which it speaks, or on which its rank ran as a launcher's report has it.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Cause:
     rank: str = ""
     death: bool = False
     core: str = ""
+    node: str = ""
 
 
 _OVERCOME = re.compile(r"(?<!not )(?<!be )\b(?:succeeded|recovered|reconnected|corrected)\b")
@@ -215,8 +217,9 @@ def _of_line(
             places = _places(kind, line, peer, core)
             if ("exitcode" in low or "by signal" in low) and not places:
                 places = [f"on {'node' if what == 'host' else what} {which}" for what, which in told.items()]
+            node = _node_of(kind, line) or told.get("host", "")
             death = _is_death(kind.name, line.text)
-            return Cause(kind.name, " ".join([kind.name, *places]), peer, line.rank, death, core)
+            return Cause(kind.name, " ".join([kind.name, *places]), peer, line.rank, death, core, node)
     return None
 
 
@@ -250,9 +253,8 @@ def _places(kind: FailureKind, line: LogLine, peer: str, core: str = "") -> list
         found.append(f"on local rank {local[1]}")
     elif gpu and kind.name == "GPU out of memory":
         found.append(f"on GPU {gpu[1]}")
-    node = _NODE.search(line.text) or (_OF_NCCL.match(line.text) if kind.name != CONNECTION else None)
-    if node:
-        found.append(f"on node {node[node.lastindex or 0]}")
+    if node := _node_of(kind, line):
+        found.append(f"on node {node}")
     if peer:
         found.append(f"with peer {peer}")
     if core:
@@ -260,6 +262,11 @@ def _places(kind: FailureKind, line: LogLine, peer: str, core: str = "") -> list
     if kind.quoted and not line.text.startswith("Traceback"):
         found.append(f"({line.text.strip()[:_SHOWN]})")
     return found
+
+
+def _node_of(kind: FailureKind, line: LogLine) -> str:
+    found = _NODE.search(line.text) or (_OF_NCCL.match(line.text) if kind.name != CONNECTION else None)
+    return found[found.lastindex or 0] if found else ""
 
 
 def _on_rank(prefix: str) -> str:

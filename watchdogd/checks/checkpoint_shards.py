@@ -1,0 +1,88 @@
+"""Shards of a checkpoint, and what it lacks beside the whole one before it. Pure.
+
+Files whose names differ in their numbers alone are shards of one kind: `mp_rank_03.pt`, `__3_0.distcp`. The
+numbers of a kind tell which is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from watchdogd.system.number import digits
+from watchdogd.units import format_size
+
+KINDS = 64
+"""Kinds of shards of one checkpoint that are kept apart; of more nothing is known."""
+_SHORT = 0.5
+_TELLING = 1024
+"""Bytes of a shard below which its size says nothing."""
+_NUMBERS = re.compile(r"\d+")
+
+
+class Shards(NamedTuple):
+    """Shards of one kind: their `number`, the smallest one with its bytes, the highest number in their names.
+
+    `total` is the sum of the last numbers of all names.
+    """
+
+    number: int = 0
+    least: int = 0
+    smallest: str = ""
+    top: int = -1
+    total: int = 0
+
+    def and_one(self, name: str, size: int) -> Shards:
+        """Add a shard."""
+        numbers = _NUMBERS.findall(name)
+        last = digits(numbers[-1]) if numbers else 0
+        small = not self.number or size < self.least
+        least, smallest = (size, name) if small else (self.least, self.smallest)
+        return Shards(self.number + 1, least, smallest, max(self.top, last), self.total + last)
+
+
+def add(kinds: dict[str, Shards], name: str, size: int) -> None:
+    """Add a file, by its path inside the checkpoint, to its kind."""
+    kind = _NUMBERS.sub("#", name)
+    if kind in kinds or len(kinds) < KINDS:
+        kinds[kind] = kinds.get(kind, Shards()).and_one(name, size)
+
+
+def flaw(kinds: Mapping[str, Shards], before: Mapping[str, Shards]) -> str:
+    """Return what a checkpoint lacks that the whole one before it has, in words, or empty."""
+    if len(kinds) >= KINDS or len(before) >= KINDS:
+        return ""
+    return next(filter(None, (_lacks(kind, kinds.get(kind), had) for kind, had in before.items())), "")
+
+
+def _lacks(kind: str, has: Shards | None, had: Shards) -> str:
+    if has is None:
+        said = f"it has no {_shown(kind, had)}, the one before it has {had.number}"
+        return said if had.least >= _TELLING else ""
+    if has.number < had.number and not _fewer_ranks(has, had):
+        return f"{has.number} of {had.number} {_shown(kind, had)} are there{_missing(kind, has, had)}"
+    if not has.least < had.least:
+        return ""
+    if not has.least:
+        return f"{has.smallest} is empty"
+    if had.least >= _TELLING and has.least < _SHORT * had.least:
+        return f"{has.smallest} has {format_size(has.least)}, before it was {format_size(had.least)} at least"
+    return ""
+
+
+def _fewer_ranks(has: Shards, had: Shards) -> bool:
+    """Return True if a run that goes on with a fraction of its ranks saved all that it has."""
+    return has.number > 1 and had.number % has.number == 0 and has.top < had.top
+
+
+def _missing(kind: str, has: Shards, had: Shards) -> str:
+    """Name the one that is missing, where the numbers say which."""
+    if has.number + 1 != had.number or kind.count("#") != 1:
+        return ""
+    (digits_before,) = _NUMBERS.findall(had.smallest)
+    return f" ({kind.replace('#', str(had.total - has.total).zfill(len(digits_before)))} is missing)"
+
+
+def _shown(kind: str, shards: Shards) -> str:
+    return kind.replace("#", "*") if shards.number > 1 else shards.smallest
