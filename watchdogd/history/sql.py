@@ -1,7 +1,7 @@
 """Statements that write rows, in the words of whichever of the two databases it is, and what they write.
 
-Rows are tuples in the order of the table's columns. SQLAlchemy compiles each statement once and handles each
-value: 0.09 CPU-s of the 10 of a round of 1,000 runs. Values are JSON text: fields that the text lacks take
+Rows are tuples in the order of the table's columns. SQLAlchemy compiles each statement, once in a
+process. Values are JSON text: fields that the text lacks take
 their defaults, unknown ones are left. Names of fifty bytes that rows repeat become numbers of two.
 """
 
@@ -12,12 +12,37 @@ from functools import cache
 from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, or_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Dialect,
+    Table,
+    bindparam,
+    delete,
+    literal_column,
+    or_,
+    update,
+)
 
-from watchdogd.history.schema import notifications, subjects
+from watchdogd.history.schema import (
+    changes,
+    events,
+    facts,
+    gaps,
+    incidents,
+    memories,
+    notifications,
+    pulses,
+    readings,
+    series,
+    standings,
+    starts,
+    subjects,
+    touches,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, KeysView, Sequence
+    from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 
     from pydantic import TypeAdapter
 
@@ -28,20 +53,17 @@ _SETTLED = ("state", "attempts", "next_try", "sent_at", "failure", "receipt")
 
 def add(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Add rows; those that are there already stay as they are: a record stored again changes nothing."""
-    if rows:
-        _write(connection, table, _adding(connection.dialect.name, table), rows)
+    _run(connection, _adding, table, rows)
 
 
 def put(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Add rows, each in place of the one of its key."""
-    if rows:
-        _write(connection, table, _putting(connection.dialect.name, table), rows)
+    _run(connection, _putting, table, rows)
 
 
 def settle(connection: Connection, rows: Sequence[Row]) -> None:
     """Write what became of notifications; one that waits no longer is left as it is."""
-    if rows:
-        _write(connection, notifications, _settling(connection.dialect.name), rows)
+    _run(connection, _settling, notifications, rows)
 
 
 def remove(connection: Connection, table: Table, ids: Iterable[int]) -> None:
@@ -50,12 +72,16 @@ def remove(connection: Connection, table: Table, ids: Iterable[int]) -> None:
         connection.execute(delete(table).where(table.c.id == bindparam("gone")), gone)
 
 
-def set_statuses(connection: Connection, statuses: Iterable[tuple[int, int]]) -> None:
-    """Set the last status of subjects, by id."""
-    changed = [{"changed": subject, "new_status": status} for subject, status in statuses]
-    if changed:
-        statement = update(subjects).where(subjects.c.id == bindparam("changed"))
-        connection.execute(statement.values(status=bindparam("new_status")), changed)
+def set_statuses(connection: Connection, statuses: Sequence[tuple[int, int]]) -> None:
+    """Set the last status of subjects: status and id of each."""
+    _run(connection, _turning, subjects, statuses)
+
+
+def prepare(connection: Connection) -> None:
+    """Compile what a round may run, a millisecond each: the first incident waits for none."""
+    for make, tables in _MAKERS.items():
+        for table in tables:
+            _compiled(connection.dialect, make, table)
 
 
 def insert(dialect: str, table: Table) -> Any:
@@ -79,33 +105,55 @@ def upsert(new: Any, table: Table) -> Any:
     return new.on_conflict_do_update(index_elements=keys, set_=rest)
 
 
-@cache
 def _adding(dialect: str, table: Table) -> Any:
-    """Return the statement of `add`; each is made once, since a round writes ten tables."""
     return insert(dialect, table).on_conflict_do_nothing()
 
 
-@cache
 def _putting(dialect: str, table: Table) -> Any:
-    """Return the statement of `put`."""
     return upsert(insert(dialect, table), table)
 
 
-@cache
-def _settling(dialect: str) -> Any:
-    """Return the statement of `settle`."""
-    new = insert(dialect, notifications)
-    state = notifications.c.state
+def _settling(dialect: str, table: Table) -> Any:
+    new = insert(dialect, table)
     return new.on_conflict_do_update(
         index_elements=["key"],
         set_={name: new.excluded[name] for name in _SETTLED},
-        where=or_(state == "waiting", state == "diverted"),  # IN cannot be run for many rows
+        where=table.c.state.in_([literal_column("'waiting'"), literal_column("'diverted'")]),
     )
 
 
-def _write(connection: Connection, table: Table, statement: Any, rows: Sequence[Row]) -> None:
-    names = _columns(table)
-    connection.execute(statement, [dict(zip(names, row, strict=True)) for row in rows])
+def _turning(_dialect: str, table: Table) -> Any:
+    return update(table).values(status=bindparam("new_status")).where(table.c.id == bindparam("changed"))
+
+
+_MAKERS: Mapping[Callable[[str, Table], Any], Sequence[Table]] = {
+    _adding: (subjects, series, readings, changes, events, notifications, gaps, touches),
+    _putting: (standings, pulses, incidents, facts, memories, starts),
+    _settling: (notifications,),
+    _turning: (subjects,),
+}
+"""How each statement that a round may run is made, and of which tables."""
+_TEXTS: dict[tuple[str, Callable[[str, Table], Any], Table], tuple[str, Sequence[str]]] = {}
+
+
+def _compiled(dialect: Dialect, make: Callable[[str, Table], Any], table: Table) -> tuple[str, Sequence[str]]:
+    """Return a statement's text and the names of its parameters; each is compiled once in a process."""
+    key = dialect.name, make, table
+    if key not in _TEXTS:
+        names = _columns(table) if make is not _turning else None
+        compiled = make(dialect.name, table).compile(dialect=dialect, column_keys=names)
+        _TEXTS[key] = str(compiled), tuple(compiled.positiontup or compiled.params)
+    return _TEXTS[key]
+
+
+def _run(
+    connection: Connection, make: Callable[[str, Table], Any], table: Table, rows: Sequence[Row]
+) -> None:
+    """Run a statement for each row: its values in the order of the parameters."""
+    if rows:
+        text, names = _compiled(connection.dialect, make, table)
+        named = [dict(zip(names, row, strict=True)) for row in rows]
+        connection.exec_driver_sql(text, rows if connection.dialect.positional else named)
 
 
 @cache

@@ -100,6 +100,7 @@ class Writer:
     """Writer that knows the ids in the database and what it wrote last, until a transaction fails."""
 
     def __init__(self, connection: Connection) -> None:
+        sql.prepare(connection)
         self._measured = _Measured(connection)
         self._ids = Ids(connection.execute(select(standings.c.id, standings.c.check, standings.c.subject)))
         self._starts = Ids(connection.execute(select(starts.c.id, starts.c.check)))
@@ -200,7 +201,7 @@ class _Measured:
         add(connection, schema.series, self._series.new_rows())
         add(connection, schema.readings, numbers)
         add(connection, schema.changes, changed)
-        set_statuses(connection, ((subject, status) for _at, subject, status, _summary in changed))
+        set_statuses(connection, [(status, subject) for _at, subject, status, _summary in changed])
         if numbers:
             _reach_back(connection, min(row[0] for row in numbers) // 1000)
         return numbers
