@@ -90,6 +90,7 @@ class Web:
         self._deadline = _Deadline()
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, _Adapter())
+        self._prepared(url)  # before the first message, which would wait for it
 
     def post(self, url: str, body: str | object, headers: Mapping[str, str] | None = None) -> WebReply:
         """POST a text, or anything else as JSON; DeliveryError where no whole answer came in time."""

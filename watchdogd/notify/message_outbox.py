@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+HEAD_START = 0.02
+"""Seconds that whoever brings messages leaves the processor to the workers: else the round, which goes on
+writing, would have each message wait for its turn a dozen times."""
 LOOK = 60.0
 """Seconds after which a channel looks at the clock at the latest: it may have been set."""
 
@@ -148,6 +151,8 @@ class Outbox:
                     )
         self._rescue()
         self._rows.save()
+        if fresh and self._threads:
+            self._rows.wait_for(fresh, HEAD_START)
 
     def learn(self, delivered: Sequence[Delivered]) -> bool:
         """Mark what somebody else delivered. Returns whether all that is known is stored."""

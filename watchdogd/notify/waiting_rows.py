@@ -153,6 +153,13 @@ class Rows:
         with self.lock:
             self.lock.wait_for(lambda: name in self._stirred, min(seconds, threading.TIMEOUT_MAX))
 
+    def wait_for(self, rows: Sequence[Notification], seconds: float) -> None:
+        """Wait until none of these waits any more, or that time has passed."""
+        with self.lock:
+            self.lock.wait_for(
+                lambda: not any(row.key in self.channel(row.channel).rows for row in rows), seconds
+            )
+
     # ---------------------------------------------------------------- the store
 
     @property
