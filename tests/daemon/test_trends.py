@@ -77,7 +77,15 @@ def test_a_history_that_cannot_be_read_holds_no_message_up(checks: tuple[Check, 
     assert with_trends([told], checks, LATEST, broken) == (told,)
 
 
-def test_a_storm_asks_the_history_only_a_few_times(checks: tuple[Check, ...]) -> None:
-    found = with_trends([event(about=_full(number)) for number in range(50)], checks, LATEST, _series)
+@pytest.mark.parametrize("points", [COURSE, ()])
+def test_a_storm_asks_the_history_only_a_few_times(checks: tuple[Check, ...], points: Points) -> None:
+    asked: list[str] = []
+
+    def series(check: str, _since: float) -> Mapping[tuple[str, str], Points]:
+        asked.append(check)
+        return {("bytes", "free"): points}
+
+    found = with_trends([event(about=_full(number)) for number in range(50)], checks, LATEST, series)
     assert len(found) == 50
-    assert sum(bool(seen.notes) for seen in found) == AT_ONCE
+    assert len(asked) == AT_ONCE
+    assert sum(bool(seen.notes) for seen in found) == (AT_ONCE if points else 0)

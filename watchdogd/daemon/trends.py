@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SPAN = 86_400.0
 AT_ONCE = 10
-"""Events of one round that get theirs: each asks the history."""
+"""Events of one round that ask the history for theirs, whether it has one or not."""
 _SHOWN = (EventKind.OPENED, EventKind.WORSE, EventKind.REMINDER, EventKind.ESCALATION)
 
 
@@ -36,9 +36,9 @@ def with_trends(
     known = {check.name: trend for check in checks if (trend := check.entry.declared.trend)}
     found, left = [], AT_ONCE
     for event in events:
-        shown = _with_trend(event, known, latest, series) if event.check in known and left else event
-        left -= shown is not event
-        found.append(shown)
+        asks = left > 0 and event.check in known and event.kind in _SHOWN and not event.quiet
+        found.append(_with_trend(event, known, latest, series) if asks else event)
+        left -= asks
     return tuple(found)
 
 
@@ -49,7 +49,7 @@ def _with_trend(
     series: Series,
 ) -> IncidentEvent:
     """Return the event with its course, where there is one and it can be read."""
-    if event.incident is None or event.quiet or event.kind not in _SHOWN:
+    if event.incident is None:
         return event
     metric = metrics[event.check]
     subject = event.incident.subject
