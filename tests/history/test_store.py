@@ -6,9 +6,11 @@ import threading
 from dataclasses import replace
 from math import inf, isnan, nan
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from tests.history.values import (
     NOW,
@@ -30,6 +32,22 @@ from watchdogd.incidents.models import AlertState, EventKind, IncidentEvent
 from watchdogd.plugin import Metric, Result, Status
 
 # ---------------------------------------------------------------------- what a daemon goes on from
+
+
+def test_the_first_incident_waits_for_no_statement_to_be_made(store: Store) -> None:
+    held = incident()
+    round_with_incident = Record(
+        NOW + 60,
+        observations=(seen(NOW + 60, status=Status.CRITICAL, lag=900.0),),
+        book=book(standing(about=held)),
+        events=(opening(),),
+        notifications=(notification(),),
+    )
+    store.record(round_of(NOW, lag=1.0))
+    with patch.object(SQLCompiler, "process", side_effect=AssertionError("a statement is compiled")):
+        store.record(round_with_incident)
+        store.settle([replace(notification(), state="sent", sent_at=NOW + 61)])
+    assert [each.state for each in store.notifications()] == ["sent"]
 
 
 def test_a_new_home_has_no_past(store: Store) -> None:

@@ -13,6 +13,7 @@ from tests.notify.values import NOON, Ledger, Script, letter
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 from watchdogd.errors import DeliveryError, PartlyDeliveredError
+from watchdogd.notify import message_outbox
 from watchdogd.notify.channel_worker import HANGS
 from watchdogd.notify.channels.webhook import JsonWebhook
 from watchdogd.notify.delivery_policy import Policy
@@ -66,6 +67,18 @@ class Desk:
                 self.now = end
                 return
             self.now = max(self.now, min(wake, again))
+
+
+def test_a_message_leaves_before_the_round_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_outbox, "HEAD_START", 60.0)
+    slack, ledger = Script(), Ledger()
+    outbox = Outbox({"slack": slack}, POLICY, ledger.settle)
+    outbox.start()
+    try:
+        outbox.add([letter(now=time.time())])
+        assert [each.key for each in slack.taken] == ["incident-17-opened@slack"]
+    finally:
+        outbox.stop(5)
 
 
 def test_a_message_is_sent_then_marked() -> None:
