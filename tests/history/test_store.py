@@ -39,7 +39,7 @@ def test_the_first_incident_waits_for_no_statement_to_be_made(store: Store) -> N
     round_with_incident = Record(
         NOW + 60,
         observations=(seen(NOW + 60, status=Status.CRITICAL, lag=900.0),),
-        book=book(standing(about=held)),
+        alerts=alerts(standing(about=held)),
         events=(opening(),),
         notifications=(notification(),),
     )
