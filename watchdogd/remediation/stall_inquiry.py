@@ -89,7 +89,7 @@ def with_evidence(
     threads = [
         thread
         for run, task in asked.items()
-        for ask in ((_ask_nodes, _ask_guards) if any(job.working for job in task.queue) else (_ask_guards,))
+        for ask in (_ask_nodes, _ask_guards)
         if (thread := _begun(ask, task, seen[run]))
     ]
     for thread in threads:
