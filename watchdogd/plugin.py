@@ -80,6 +80,8 @@ STATE = "state"
 
 
 STOPPED, SWITCH_LEFT = "stopped", "switch left"
+SLOW = "slow"
+"""Kind of a fault: the run gets on, and takes longer than it did; its nodes are asked who is slow."""
 SWITCH_SET = frozenset({STOPPED, SWITCH_LEFT})
 """Kinds of fault of a run whose kill switch is set: it stopped, or nothing of it runs that could."""
 

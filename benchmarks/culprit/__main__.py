@@ -38,7 +38,8 @@ FAULTS = {
     "spin": "an infinite loop on the CPU",
     "deadlock": "a deadlock of two threads",
 }
-VICTIM, STEP = 1, 60
+VICTIM, STEP, SLOW_STEP = 1, 60, 300
+"""The rank that is hurt, and the iteration: a run that gets slower must have been fast for a while."""
 STALE, PATIENCE = 15, 150.0
 """Seconds: `stale_after`, and until a fault counts as not reported."""
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,7 +102,7 @@ def _training(fault: str, folder: Path, args: argparse.Namespace) -> Iterator[No
     """The ranks below torchrun."""
     words = [args.python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={args.ranks}"]
     words += [str(ROOT / "benchmarks/culprit/training.py"), str(folder / "train.log"), args.backend, fault]
-    words += [str(VICTIM), str(STEP), str(folder)]
+    words += [str(VICTIM), str(SLOW_STEP if fault == "slow" else STEP), str(folder)]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths, "WATCHDOGD_HOME": str(folder / "home")}
     with open(folder / "train.log", "a") as log:

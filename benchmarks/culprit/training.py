@@ -96,7 +96,7 @@ def main() -> None:
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1)).to(DEVICE)
     ddp = DistributedDataParallel(model)
     optimiser = torch.optim.SGD(ddp.parameters(), lr=1e-3)
-    guard = Guard("moe")
+    guard, begun = Guard("moe"), time.monotonic()
     with open(LOG, "a", buffering=1) as log:
         for step, batch in enumerate(DataLoader(Numbers(), batch_size=8)):
             loss = ddp(batch.to(DEVICE)).square().mean()
@@ -109,7 +109,11 @@ def main() -> None:
                 dist.all_reduce(metric)
             guard.poll(step=step)
             if RANK == 0:
-                log.write(f" iteration {step:8d}/ 1000000 | lm loss: {metric.item():.4E} |\n")
+                took, begun = 1000 * (time.monotonic() - begun), time.monotonic()
+                log.write(
+                    f" iteration {step:8d}/ 1000000 | elapsed time per iteration (ms): {took:.1f} | "
+                    f"lm loss: {metric.item():.4E} |\n"
+                )
             time.sleep(0.05)
 
 

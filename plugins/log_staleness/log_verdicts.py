@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.plugin import Metric, Progress, Result, Status, critical, ok, unknown, warning
+from watchdogd.plugin import SLOW, Metric, Progress, Result, Status, critical, ok, unknown, warning
 from watchdogd.plugins.log_staleness import stall, wording
 from watchdogd.plugins.log_staleness.loss_level import WINDOW, rise
 from watchdogd.units import format_duration, iso
@@ -123,7 +123,9 @@ def _pace(log: RunLog) -> Iterator[Result]:
     if found := rise(pace.level):
         slower = f"{100 * (found.level / found.best - 1):.0f} % longer than at best"
         what = "an iteration" if pace.unit != "token" else "a token"
-        yield warning(f"slow: {what} takes {slower} for the same work", subject="throughput")
+        short = f"slow: {what} takes {slower}"
+        said = warning(f"{short} for the same work", subject="throughput")
+        yield replace(said, kind=SLOW, short=short)
     else:
         yield ok("iterations take as long as they did", subject="throughput")
 

@@ -156,3 +156,40 @@ def test_notes_where_nobody_is_accused() -> None:
     assert list(suspects.notes([node(1, accused=(behind(),))])) == []
     assert list(suspects.notes([node(1, moving=True)])) == ["NCCL: its operation counts still grow"]
     assert list(suspects.notes([node(1, ras="")])) == []
+
+
+def test_who_is_behind_at_each_look_slows_the_run_down() -> None:
+    nodes = [node(1, moving=True), node(2, moving=True, lagging=(behind(),))]
+    (found,) = suspects.of_slow(nodes, [])
+    assert (found.rank, found.node, found.gpu, found.strength) == (5, "n2", 1, FAIR)
+    assert found.what == "has launched fewer operations than the others in each of 4 looks"
+
+
+def cards(*clocks: float, throttled: str = "", utilisation: float = 98.0) -> tuple[Gpu, ...]:
+    return tuple(
+        Gpu(
+            index=number,
+            clock_mhz=clock,
+            utilisation=utilisation,
+            throttled=(throttled,) if throttled and not number else (),
+        )
+        for number, clock in enumerate(clocks)
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (cards(1980, 1980), cards(1970, 1965), []),
+        (cards(1980, 1980), cards(1965, 1200), ["n2 1 works at 1200 MHz, the others at 1972 MHz"]),
+        (cards(1980, 1980), cards(345, 345, utilisation=0), []),
+        (cards(1980), cards(1200), []),
+        (cards(1980, 1980), cards(900, 1980, throttled="hw thermal"), ["n2 0 is throttled (hw thermal)"]),
+        (cards(900, throttled="sw"), cards(900, throttled="sw"), []),
+    ],
+)
+def test_gpus_that_work_slower_than_the_others(
+    first: tuple[Gpu, ...], second: tuple[Gpu, ...], said: list[str]
+) -> None:
+    found = suspects.of_slow([node(1, gpus=first), node(2, gpus=second)], [])
+    assert [f"{each.node} {each.gpu} {each.what}" for each in found] == said

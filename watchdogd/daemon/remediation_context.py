@@ -24,7 +24,7 @@ from watchdogd.incidents.models import (
     IncidentEvent,
     Observation,
 )
-from watchdogd.plugin import Result, Status
+from watchdogd.plugin import SLOW, Result, Status
 from watchdogd.remediation import policy, stall_inquiry, suspects
 from watchdogd.remediation.models import DONE, EVIDENCE, Action, ActionRecord, ActionTask, Exclusion
 from watchdogd.remediation.policy import ActionRequest
@@ -62,7 +62,7 @@ class RemediationContext:
                 yield from self._pulled(checks[incident.check], incident)
 
     def stalls(self, events: Iterable[IncidentEvent], now: float) -> Iterator[StallInquiry]:
-        """List the events that report, for the first time, that a run stalls."""
+        """List the events that report, for the first time, that a run stalls or is slow."""
         checks = {check.name: check for check in self.setup.checks}
         for event in events:
             incident, check = event.incident, checks.get(event.check)
@@ -74,7 +74,11 @@ class RemediationContext:
             ):
                 continue
             said = self._last(check, incident)
-            if said and said.trigger == "on_hang" and event.run in self.setup.config.runs:
+            if (
+                said
+                and (said.trigger == "on_hang" or said.kind == SLOW)
+                and event.run in self.setup.config.runs
+            ):
                 task = self.task(ActionRecord(incident.id, event.run, "on_hang", EVIDENCE, now), Ending())
                 wanted = self.setup.config.runs[event.run].on_hang
                 yield StallInquiry(event, said, task, any(_action(each).kind == "stacks" for each in wanted))

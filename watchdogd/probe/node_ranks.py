@@ -24,7 +24,7 @@ from watchdogd.errors import UnreadableError
 from watchdogd.parsers import nccl_ras
 from watchdogd.parsers.gpu import node_script
 from watchdogd.parsers.gpu.models import Gpu
-from watchdogd.parsers.nccl_ras import Accused, RasReport
+from watchdogd.parsers.nccl_ras import BEHIND, Accused, RasReport
 from watchdogd.stacks import node_stacks
 from watchdogd.stacks.node_stacks import TrainingProcess
 from watchdogd.system import command
@@ -108,6 +108,8 @@ _TOLD = re.compile(r"(?:TORCH_(?:FR|NCCL)_\w+|NCCL_RAS_\w+|WORLD_SIZE|XDG_CACHE_
 _SMI = ("nvidia-smi", "amd-smi", "rocm-smi")
 _STILL = 1.0
 """Seconds between two looks at NCCL's counts."""
+LOOKS = 4
+"""Looks at counts that grow: one rank that is behind in all of them is slow, one that is in some is not."""
 _ACCUSED = 64
 _LAST = 0.5
 
@@ -132,7 +134,7 @@ class NodeRanks:
     """Ranks of one node, and what NCCL's RAS says of them.
 
     `ras` is the version of NCCL that answered, or empty; `moving`: its counts grew meanwhile, so that
-    `accused` is nobody.
+    `accused` is nobody. `lagging`: who was behind at each of LOOKS looks, while they grew.
     """
 
     node: str
@@ -142,6 +144,7 @@ class NodeRanks:
     accused: tuple[Accused, ...] = ()
     moving: bool = False
     gpus: tuple[Gpu, ...] = ()
+    lagging: tuple[Accused, ...] = ()
 
 
 def argv(whose: Sequence[str], deadline: float) -> list[str]:
@@ -187,7 +190,20 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
         nccl_ras.accused(last)[:_ACCUSED] if last and not moving else (),
         moving,
         _value(shown, until) or (),
+        _lagging(reports) if moving else (),
     )
+
+
+def _lagging(reports: Sequence[RasReport]) -> tuple[Accused, ...]:
+    """Return who is behind in every report; nobody where there are too few."""
+    behind = [
+        {each.member.process or each.member.rank: each for each in accused if each.how == BEHIND}
+        for accused in map(nccl_ras.accused, reports)
+    ]
+    if len(behind) < LOOKS:
+        return ()
+    always = set.intersection(*(set(each) for each in behind))
+    return tuple(each for who, each in behind[-1].items() if who in always)[:_ACCUSED]
 
 
 def _value(future: Future[Any], until: float) -> Any:
@@ -242,16 +258,20 @@ def _places(environments: Iterable[Mapping[str, str]]) -> list[str]:
 
 
 def _ras(place: str, own: Collection[str], pids: Collection[int], until: float) -> tuple[RasReport, ...]:
-    """Return its answers, the second a moment later; none of another job's that listens there as well."""
+    """Return two answers, a moment apart, more where counts grow; none of another job that listens there."""
     reports: list[RasReport] = []
-    while len(reports) < 2 and (left := until - 2 * _LAST - time.monotonic()) > 0:
+    while len(reports) < _enough(reports) and (left := until - 2 * _LAST - time.monotonic()) > 0:
         report = ask_ras(place, own, left)
         if report is None or _foreign(report, own, pids):
             break
         reports.append(report)
-        if len(reports) < 2:
+        if len(reports) < _enough(reports):
             time.sleep(min(_STILL, max(until - 2 * _LAST - time.monotonic(), 0.0)))
     return tuple(reports)
+
+
+def _enough(reports: Sequence[RasReport]) -> int:
+    return LOOKS if len(reports) > 1 and reports[0].counts != reports[1].counts else 2
 
 
 def _foreign(report: RasReport, own: Collection[str], pids: Collection[int]) -> bool:

@@ -21,7 +21,7 @@ from watchdogd.errors import UsageError
 from watchdogd.home import node_list
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import IncidentEvent
-from watchdogd.plugin import Job, Result, Run, Suspect
+from watchdogd.plugin import SLOW, Job, Result, Run, Suspect
 from watchdogd.probe import node_ranks
 from watchdogd.probe.answers import query_gpus
 from watchdogd.probe.node_ranks import NodeRanks
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StallInquiry:
-    """An event to be told of a run that stalls, what its check said, and all that is known of the run.
+    """An event to be told of a run that stalls or is slow, what its check said, and what is known of the run.
 
     `stacks`: its `on_hang` takes stacks.
     """
@@ -66,8 +66,10 @@ class RunEvidence:
     guards: tuple[Process, ...] = ()
     closed: str = ""
 
-    def suspects(self) -> list[Suspect]:
-        """Return whom all of it accuses."""
+    def suspects(self, *, slow: bool = False) -> list[Suspect]:
+        """Return whom all of it accuses of a stall, or of being `slow`."""
+        if slow:
+            return list(suspects.of_slow(self.nodes, self.guards))
         expected = {each.rank: node.node for node in self.nodes for each in node.processes}
         ranks = {rank: node for rank, node in expected.items() if rank is not None}
         return [
@@ -120,9 +122,10 @@ def _begun(
 def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
     """Put the suspect into the first line of the event, and what is known of it below."""
     event, result, task, run = stall.event, stall.result, stall.task, stall.task.record.run
+    slow = result.kind == SLOW
     try:
-        found = suspects.merge([*result.suspects, *seen.suspects()])
-        lines = [*found.lines(), *suspects.notes(seen.nodes)]
+        found = suspects.merge([*result.suspects, *seen.suspects(slow=slow)])
+        lines = [*found.lines(), *([] if slow else suspects.notes(seen.nodes))]
         if task.run is not None:
             why = f"incident {task.incident.id}"
             put_under_suspicion(task.home, task.run, found, why, task.suspect_for)
@@ -130,7 +133,7 @@ def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
         log.exception("evidence of %s", run)
         return event
     notes = [*event.notes, *([seen.closed] if seen.closed and not lines else [])]
-    if not stall.stacks:
+    if not (stall.stacks or slow):
         notes.append(
             f'stacks of its ranks: on_hang = ["stacks"] under [runs.{run}], or: watchdogd stacks {run}'
         )

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median
 
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
 from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, INSTEAD, Accused
 from watchdogd.plugins.gpu_health import activity
 from watchdogd.plugins.gpu_health.activity import NamedGpu
-from watchdogd.probe.node_ranks import NodeRanks, RankProcess
+from watchdogd.probe.node_ranks import LOOKS, NodeRanks, RankProcess
 from watchdogd.stacks import stack_folding
 from watchdogd.stacks.stack_folding import Group, Process
 from watchdogd.system.number import count
 
 CAUSE = "process"
 """The source that says why, where others that are as sure say what follows from it."""
+BUSY, SLOW_CLOCK = 50.0, 0.8
+"""Per cent of utilisation from which a GPU works; the share of the others' clock below which it is slow."""
 NAMED = 8
 """Suspects that are named one by one; of more there is a range, or a number."""
 
@@ -180,13 +183,43 @@ NCCL, GPU, GUARD, NODE = "NCCL", "GPU", "Guard", "node"
 
 def of_nodes(nodes: Sequence[NodeRanks], silent: Collection[str]) -> Iterator[Suspect]:
     """Return what the nodes say, and what it says that some say nothing."""
-    yield from _of_nccl(nodes)
+    yield from _of_nccl(nodes, [each for node in nodes for each in node.accused])
     yield from _of_gpus(nodes)
     yield from _of_states(nodes)
     if not silent:
         yield from _of_lost(nodes)
     elif nodes:
         yield from (Suspect(NODE, "does not answer, while others do", FAIR, node=name) for name in silent)
+
+
+def of_slow(nodes: Sequence[NodeRanks], guards: Sequence[Process]) -> Iterator[Suspect]:
+    """Return who may slow a run down that gets on.
+
+    A stack is looked at once, so that it says little; steps of the Guards differ by the moment of their call.
+    """
+    for suspect in _of_nccl(nodes, [each for node in nodes for each in node.lagging]):
+        looks = f"has launched fewer operations than the others in each of {LOOKS} looks"
+        yield replace(suspect, what=looks, strength=FAIR)
+    yield from _of_throttled(nodes)
+    ranked = [each for each in guards if each.rank is not None]
+    yield from (replace(each, strength=WEAK) for each in _of_stacks(ranked))
+
+
+def _of_throttled(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
+    """Accuse GPUs that slow themselves down, and those at work with a clock far below the others'."""
+    gpus = [(node.node, gpu) for node in nodes for gpu in node.gpus]
+    slowed = [(node, gpu) for node, gpu in gpus if gpu.throttled]
+    if 2 * len(slowed) <= len(gpus):
+        for node, gpu in slowed:
+            what = f"is throttled ({', '.join(gpu.throttled)})"
+            yield Suspect(GPU, what, FAIR, node=node, gpu=gpu.index)
+    busy = [(node, gpu) for node, gpu in gpus if (gpu.utilisation or 0.0) >= BUSY and gpu.clock_mhz]
+    clocks = [gpu.clock_mhz or 0.0 for _, gpu in busy]
+    usual = median(clocks) if len(clocks) >= 4 else 0.0
+    for node, gpu in busy:
+        if (gpu.clock_mhz or 0.0) < SLOW_CLOCK * usual and not gpu.throttled:
+            what = f"works at {gpu.clock_mhz:.0f} MHz, the others at {usual:.0f} MHz"
+            yield Suspect(GPU, what, FAIR, node=node, gpu=gpu.index)
 
 
 def notes(nodes: Sequence[NodeRanks]) -> Iterator[str]:
@@ -244,11 +277,11 @@ def world(nodes: Sequence[NodeRanks]) -> int | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _of_nccl(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
+def _of_nccl(nodes: Sequence[NodeRanks], accused: Sequence[Accused]) -> Iterator[Suspect]:
     names = _names(nodes)
     known = {(node.node, pid): each for node in nodes for each in node.processes for pid in each.pids}
     size = world(nodes)
-    for each in dict.fromkeys(each for node in nodes for each in node.accused):
+    for each in dict.fromkeys(accused):
         node = names.get(each.member.host, each.member.host)
         process = known.get((node, each.member.pid or 0))
         yield _accusation(each, node, process, size)
