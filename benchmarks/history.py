@@ -95,7 +95,7 @@ def bare(path: Path) -> Iterator[sqlite3.Connection]:
 def recording(folder: Path, count: int, turns: int = 15) -> None:
     """µs of CPU per observation, of each part in turn, and of a bare insert of the same readings."""
     noise = random.Random(1)
-    names = ("bare sqlite3, readings alone", "observations", "+ standings and starts", "+ a memory each")
+    names = ("bare sqlite3, readings alone", "observations", "+ check states and starts", "+ a memory each")
     spent: dict[str, list[float]] = {name: [] for name in names}
     stores = [Store.open(f"sqlite:///{number}.db", Home(folder)) for number in range(3)]
     with bare(folder / "bare.db") as connection:

@@ -140,7 +140,7 @@ def _judged(
         yield bar
         if bar.status is Status.OK:
             yield from standstill.over(
-                node_checks.recoveries(state.spoken, (), words="belongs to no job", quiet=True)
+                node_checks.recoveries(state.recovering, (), words="belongs to no job", quiet=True)
             )
         return
     job = jobs[0]
@@ -175,7 +175,7 @@ def judge(
         broken = [
             each for each in _of_nodes(seen.nodes, state, limits, since) if each.status is Status.CRITICAL
         ]
-        node_checks.recoveries(state.spoken, broken, hidden=set(state.spoken))
+        node_checks.recoveries(state.recovering, broken, hidden=set(state.recovering))
         yield from broken
         return
     for node in nodes:
@@ -197,9 +197,9 @@ def judge(
     yield replace(_whole(gpus, moment, len(nodes), silent, limits), signs=signs)
     if run.backend == "slurm":
         results = [*map(_keep_off, results)]
-    hidden = {subject for subject in state.spoken if subject.partition("/")[0] in silent}
+    hidden = {subject for subject in state.recovering if subject.partition("/")[0] in silent}
     results += standstill.over(
-        node_checks.recoveries(state.spoken, results, words="is well again", hidden=hidden)
+        node_checks.recoveries(state.recovering, results, words="is well again", hidden=hidden)
     )
     yield from _with_nodes(results, nodes, limits)
 

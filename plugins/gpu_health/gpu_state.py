@@ -44,7 +44,7 @@ class SilentNode:
 class GpuHealthState(NodeCheckState):
     """GPUs by key (the UUID where known): the last `counters`, their `rises` in this job, `bad` ones.
 
-    `spoken` are subjects that were not OK (see node_checks.recoveries), `labels` the GPUs of each node,
+    `recovering` are subjects that were not OK (see node_checks.recoveries), `labels` the GPUs of each node,
     `used` those that worked, `power` what each drew then (watts), `read` those of which a sensor was read.
     `usual_w` is what a GPU draws on average while the run tells progress, `sign` what its GPUs say of its
     work.

@@ -171,7 +171,7 @@ def memory_leak(
     found = list(_judged(run, snapshot, history, state, limits, now, deadline))
     yield from found
     if found[0].status is not Status.UNKNOWN:
-        yield from node_checks.recoveries(state.spoken, found, words="is left by the run", quiet=True)
+        yield from node_checks.recoveries(state.recovering, found, words="is left by the run", quiet=True)
     yield state
 
 

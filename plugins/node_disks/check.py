@@ -70,7 +70,7 @@ def node_disks(
     found = list(_judged(run, snapshot, state, node_disks, wishes, now, deadline))
     yield from found
     if found[0].status is not Status.UNKNOWN:
-        yield from node_checks.recoveries(state.spoken, found)
+        yield from node_checks.recoveries(state.recovering, found)
     yield state
 
 

@@ -120,10 +120,10 @@ def suspect_nodes(attempts: Mapping[str, JobAttempt]) -> tuple[SuspectNode, ...]
 
 @dataclass(slots=True)
 class NodeHealthState:
-    """Ends of jobs, by their name and attempt, and what was `spoken` of (see node_checks.recoveries)."""
+    """Ends of jobs, by their name and attempt, and what recovers (`recovering`, see node_checks.recoveries)."""
 
     endings: dict[str, Attempts] = field(default_factory=dict)
-    spoken: dict[str, int] = field(default_factory=dict)
+    recovering: dict[str, int] = field(default_factory=dict)
 
 
 @check(every="10m", timeout="45s")
@@ -254,4 +254,4 @@ def _remembered(found: Sequence[Result], state: NodeHealthState, certain: bool) 
     bad = {result.subject: result for result in found}
     yield from bad.values()
     if certain:
-        yield from node_checks.recoveries(state.spoken, found, words="has nothing wrong any more")
+        yield from node_checks.recoveries(state.recovering, found, words="has nothing wrong any more")

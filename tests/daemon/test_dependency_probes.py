@@ -84,13 +84,13 @@ def test_while_its_file_system_is_asked_nobody_tells_it(setup: Setup) -> None:
 
 
 def test_a_look_that_hangs_in_the_kernel_is_not_begun_again_on_top(setup: Setup) -> None:
-    checks, looks = setup.checks, Snapshots()
-    [call] = looks.calls(checks, checks, setup.config, NOW)
+    checks, snapshots = setup.checks, Snapshots()
+    [call] = snapshots.calls(checks, checks, setup.config, NOW)
     late = Reply(call.key, trouble="did not answer within 60 s, and cannot be killed", late=True)
-    assert looks.take(late, NOW)
-    assert looks.calls(checks, checks, setup.config, NOW + 600, outstanding={call.key}) == []
-    assert not any(looks.waits(check) for check in checks)
-    assert [each.key for each in looks.calls(checks, checks, setup.config, NOW + 601)] == [call.key]
+    assert snapshots.take(late, NOW)
+    assert snapshots.calls(checks, checks, setup.config, NOW + 600, outstanding={call.key}) == []
+    assert not any(snapshots.waits(check) for check in checks)
+    assert [each.key for each in snapshots.calls(checks, checks, setup.config, NOW + 601)] == [call.key]
 
 
 def test_what_it_came_to_holds_on_meanwhile(setup: Setup) -> None:
@@ -104,9 +104,9 @@ def test_what_it_came_to_holds_on_meanwhile(setup: Setup) -> None:
 
 
 def test_a_look_of_which_a_command_hangs_is_no_look_that_could_be_believed_for_long(setup: Setup) -> None:
-    looks = Snapshots()
-    [call] = looks.calls(setup.checks, setup.checks, setup.config, NOW)
-    seen = looks.take(Reply(call.key, Snapshot(NOW, jobs=()), hang="cannot be killed"), NOW)
+    snapshots = Snapshots()
+    [call] = snapshots.calls(setup.checks, setup.checks, setup.config, NOW)
+    seen = snapshots.take(Reply(call.key, Snapshot(NOW, jobs=()), hang="cannot be killed"), NOW)
     assert seen
     assert (seen.jobs, seen.trouble) == (None, "one of its commands cannot be killed")
 

@@ -160,16 +160,16 @@ def killed(place: Place, what: str) -> None:
     """The history as a daemon leaves it that is killed while it carries `what` out."""
     place.configure(f'on_hang = ["{what}"]')
     with assembled(place.home, begin(place)) as parts:
-        parts.engine._acting._crew._do = lambda task: time.sleep(3600)  # type: ignore[assignment,return-value]
+        parts.engine._remediation._executor._do = lambda task: time.sleep(3600)  # type: ignore[assignment,return-value]
         wait_until(lambda: _begun(place, parts, what), 30, f"{what} is begun", every=0.2)
 
 
 def _begun(place: Place, parts: Wiring, what: str) -> bool:
     place.take(parts.engine.round(patience=60.0))
-    for record in parts.engine._acting._records:  # evidence hangs as well: it is taken as done
+    for record in parts.engine._remediation._records:  # evidence hangs as well: it is taken as done
         if record.action.kind == "evidence" and not record.ended:
-            parts.engine._acting._end(record.key, "done", "", time.time())
-    return any(record.action.kind == what for record in parts.engine._acting._records)
+            parts.engine._remediation._end(record.key, "done", "", time.time())
+    return any(record.action.kind == what for record in parts.engine._remediation._records)
 
 
 def test_what_a_kill_left_open_is_told_and_not_done_again(
@@ -197,7 +197,7 @@ def test_what_is_harmless_is_done_again_after_a_kill(place: Place, monkeypatch: 
 def test_a_relieved_daemon_hands_its_outcome_over(place: Place) -> None:
     killed(place, "cancel")
     with assembled(place.home, begin(place)) as parts:
-        (record,) = (record for record in parts.engine._acting._records if not record.ended)
+        (record,) = (record for record in parts.engine._remediation._records if not record.ended)
         submit(str(place.home.inbox), "deed", str(record.incident), run="glide", incident=record.incident,
                 action="cancel", state="done", outcome="SIGTERM is sent to 7")  # fmt: skip
         place.rounds(parts, "cancel for incident")
@@ -209,17 +209,17 @@ def test_nothing_that_ends_a_job_is_done_where_it_cannot_be_recorded(
 ) -> None:
     place.configure('on_hang = ["save-switch", "cancel"]')
     with assembled(place.home, begin(place)) as parts:
-        trouble = type(parts.engine._ledger).keep
+        trouble = type(parts.engine._buffer).keep
 
         def refuse(ledger: object, record: object) -> None:
-            parts.engine._ledger.trouble = "history.db: no space left on device"
+            parts.engine._buffer.trouble = "history.db: no space left on device"
 
-        monkeypatch.setattr(type(parts.engine._ledger), "keep", refuse)
+        monkeypatch.setattr(type(parts.engine._buffer), "keep", refuse)
         place.rounds(parts, "save-switch for incident")
         place.settle(parts)
         assert place.training.poll() is None
         assert place.about("cancel for") == []
-        monkeypatch.setattr(type(parts.engine._ledger), "keep", trouble)
+        monkeypatch.setattr(type(parts.engine._buffer), "keep", trouble)
         place.rounds(parts, "cancel for incident")
     assert place.training.wait(240) == -signal.SIGTERM
 

@@ -135,16 +135,16 @@ def test_a_process_that_was_stopped_for_a_while_is_not_blamed_for_it(
     monkeypatch.setattr("apscheduler.schedulers.base.BaseScheduler._process_jobs", lambda _: exhausted())
     monkeypatch.setattr(scheduler, "ASLEEP", 0.1)
     monkeypatch.setattr(scheduler, "LIFELESS", 0.5)
-    looks: list[float] = []
+    snapshots: list[float] = []
 
     def watch() -> bool:
-        looks.append(time.monotonic())
+        snapshots.append(time.monotonic())
         time.sleep(0.4)
-        return len(looks) < 3
+        return len(snapshots) < 3
 
     stopped = Schedule(in_an_hour, watch)
     stopped.run()
-    assert len(looks) == 3
+    assert len(snapshots) == 3
 
 
 class Locked(logging.Handler):
@@ -163,12 +163,12 @@ class Locked(logging.Handler):
 
 
 def test_signals_that_come_together_while_a_line_is_logged_end_it() -> None:
-    looks: list[int] = []
+    snapshots: list[int] = []
 
     def watch() -> bool:
-        looks.append(1)
+        snapshots.append(1)
         logging.getLogger("watchdogd").warning("now")
-        return len(looks) < 100
+        return len(snapshots) < 100
 
     handler = Locked()
     logging.getLogger("watchdogd").addHandler(handler)
@@ -177,7 +177,7 @@ def test_signals_that_come_together_while_a_line_is_logged_end_it() -> None:
         ended.run()
     finally:
         logging.getLogger("watchdogd").removeHandler(handler)
-    assert (len(looks), ended.ended) == (1, True)
+    assert (len(snapshots), ended.ended) == (1, True)
 
 
 class Astray(datetime):

@@ -29,15 +29,15 @@ def test_the_checks_of_a_run_share_what_a_look_says_of_it(tmp_path: Path) -> Non
     bea = next(check for check in asking if check.run_name == "bea")
     assert len(ada) > 1
     jobs = tuple(Job(name, name, name, "cy", "RUNNING") for name in ("ada", "bea"))
-    looks = Snapshots()
+    snapshots = Snapshots()
     for at, present in ((1.0, jobs), (2.0, jobs[1:])):
-        looks.take(Reply("look at process", Snapshot(at, present, backend="process")), at)
-        given = [looks.snapshot(check) for check in ada]
+        snapshots.take(Reply("look at process", Snapshot(at, present, backend="process")), at)
+        given = [snapshots.snapshot(check) for check in ada]
         assert all(each is given[0] for each in given)
         assert given[0] is not None
         assert given[0].taken_at == at
         assert given[0].jobs == present[:-1]
-        theirs = looks.snapshot(bea)
+        theirs = snapshots.snapshot(bea)
         assert theirs is not None
         assert theirs.jobs == jobs[1:]
         assert given[0].running == theirs.running == {(job.id, job.raw_id) for job in present}  # whosever
@@ -58,15 +58,15 @@ def test_the_first_look_knows_what_lived_at_the_last_one_of_the_daemon_before(tm
     memories = {
         name: json.dumps(memory_of(JobHistory(0.0, 0.0, observed=each))) for name, each in lives.items()
     }
-    looks = Snapshots(memories.__getitem__)
-    (call,) = looks.calls([liveness["ada"]], setup.checks, setup.config, 10.0)
+    snapshots = Snapshots(memories.__getitem__)
+    (call,) = snapshots.calls([liveness["ada"]], setup.checks, setup.config, 10.0)
     assert call.parameters["known"] == {"71": 9.0}
-    looks.take(Reply("look at slurm", trouble="did not answer"), 10.0)
-    (call,) = looks.calls([liveness["ada"]], setup.checks, setup.config, 1000.0)
+    snapshots.take(Reply("look at slurm", trouble="did not answer"), 10.0)
+    (call,) = snapshots.calls([liveness["ada"]], setup.checks, setup.config, 1000.0)
     assert call.parameters["known"] == {"71": 9.0}
     stray = Job("71", "71", "eva", user_name(os.geteuid()), "RUNNING")
-    looks.take(Reply("look at slurm", Snapshot(1000.0, (stray,), renamed=(stray,))), 1000.0)
-    given = looks.snapshot(liveness["ada"])
+    snapshots.take(Reply("look at slurm", Snapshot(1000.0, (stray,), renamed=(stray,))), 1000.0)
+    given = snapshots.snapshot(liveness["ada"])
     assert given is not None
     assert (given.jobs, given.renamed) == ((), (stray,))
 
@@ -76,26 +76,26 @@ def test_others_with_a_runs_name_are_looked_for_seldom_and_remembered(tmp_path: 
     home.write(home.config, '[runs.ada]\nbackend = "slurm"\n[runs.bea]\nbackend = "slurm"\nuser = "cy"\n')
     setup = Setup.load(home)
     liveness = {check.run_name: check for check in setup.checks if check.name.endswith("/job_liveness")}
-    looks = Snapshots(uid=4711)
+    snapshots = Snapshots(uid=4711)
     theirs = Job("7", "7", "ada", "dan", "RUNNING")
     uncounted = Job("8", "8", "bea", "4711", "RUNNING")
 
     def sought(now: float) -> frozenset[str]:
-        (call,) = looks.calls(list(liveness.values()), setup.checks, setup.config, now)
-        looks.take(Reply("look at slurm", trouble="did not answer"), now)
+        (call,) = snapshots.calls(list(liveness.values()), setup.checks, setup.config, now)
+        snapshots.take(Reply("look at slurm", trouble="did not answer"), now)
         return frozenset(call.parameters["sought"])
 
     assert sought(1000.0) == frozenset()
     names = frozenset({"ada", "bea"})
     seen = Snapshot(1060.0, (uncounted,), elsewhere=(theirs,), sought=names, veiled=True)
-    looks.take(Reply("look at slurm", seen), 1060.0)
+    snapshots.take(Reply("look at slurm", seen), 1060.0)
     for later in (1120.0, 1180.0):
-        given = {name: looks.snapshot(check) for name, check in liveness.items()}
+        given = {name: snapshots.snapshot(check) for name, check in liveness.items()}
         assert {name: each.elsewhere for name, each in given.items() if each} == {
             "ada": (theirs,),
             "bea": (uncounted,),
         }
-        looks.take(Reply("look at slurm", Snapshot(later, (uncounted,))), later)
+        snapshots.take(Reply("look at slurm", Snapshot(later, (uncounted,))), later)
     assert sought(1300.0) == names
     assert sought(1400.0) == frozenset()
 

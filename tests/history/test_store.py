@@ -120,12 +120,12 @@ def test_a_standing_of_another_version_is_read_as_far_as_it_goes(store: Store, h
         older += '"since":5.0,"attempts":1,"added_later":{"a":1}}'
         for value, check in ((older, "run-17/log_staleness"), ("[]", "odd/check")):
             connection.execute(
-                text('UPDATE standings SET value = :v WHERE "check" = :c'), {"v": value, "c": check}
+                text('UPDATE check_states SET value = :v WHERE "check" = :c'), {"v": value, "c": check}
             )
-    standings = store.past().alerts.states
-    assert standings["run-17/log_staleness", "node5"].since == 5.0
-    assert standings["run-17/log_staleness", "node5"].at == NOW
-    assert ("odd/check", "") not in standings
+    check_states = store.past().alerts.states
+    assert check_states["run-17/log_staleness", "node5"].since == 5.0
+    assert check_states["run-17/log_staleness", "node5"].at == NOW
+    assert ("odd/check", "") not in check_states
     assert store.troubles == ("what was known of odd/check cannot be read: it is judged anew",)
 
 

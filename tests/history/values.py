@@ -106,10 +106,10 @@ def standing(
     return replace(first, **changes)  # type: ignore[arg-type]  # names are checked by replace
 
 
-def alerts(*standings: CheckState, **others: object) -> AlertState:
+def alerts(*check_states: CheckState, **others: object) -> AlertState:
     """A book with silences."""
     silences = (Silence("scratch", NOW + 3600, "alice", "moving data"),)
-    known = {(each.check, each.subject): each for each in standings}
+    known = {(each.check, each.subject): each for each in check_states}
     return replace(AlertState(known, silences, next_id=42), **others)  # type: ignore[arg-type]  # as above
 
 

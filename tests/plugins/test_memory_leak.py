@@ -199,5 +199,5 @@ def test_no_way_in_is_told_once(tmp_path: Path) -> None:
 
 
 def test_a_queue_that_does_not_answer_is_unknown() -> None:
-    found = rounds(Run("run-17", "tr11"), Snapshot(0.0, None, "no answer"), {"spoken": {"node2": 0}})
+    found = rounds(Run("run-17", "tr11"), Snapshot(0.0, None, "no answer"), {"recovering": {"node2": 0}})
     assert {node: each.status for node, each in found.items()} == {"": Status.UNKNOWN}

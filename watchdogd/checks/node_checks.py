@@ -1,4 +1,4 @@
-"""Parts that checks of a run's nodes share: no access, and subjects that recovered."""
+"""Parts that checks of a run's nodes share: no access, and subjects that recovering."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ KEPT: Final = 500
 
 @dataclass(slots=True)
 class NodeCheckState:
-    """State of a check of a run's nodes: whether no access was `reported`, and what was `spoken` of.
+    """State of a check of a run's nodes: whether no access was `reported`, and what recovers.
 
-    See `recoveries` for the latter.
+    `recovering`: for how many rounds each subject that was bad is no longer, see `recoveries`.
     """
 
     reported: bool = False
-    spoken: dict[str, int] = field(default_factory=dict)
+    recovering: dict[str, int] = field(default_factory=dict)
 
 
 def recoveries(
-    spoken: MutableMapping[str, int],
+    recovering: MutableMapping[str, int],
     found: Iterable[Result],
     *,
     words: str = "is well again, or left behind",
@@ -35,20 +35,20 @@ def recoveries(
 ) -> list[Result]:
     """Report OK for each subject that was not OK before and of which nothing is said now.
 
-    `spoken` (kept by the check: rounds since it was bad, by subject) is changed. Nothing is said of subjects
-    that are `hidden` now. `quiet`: their incidents end without a message.
+    `recovering` (kept by the check: rounds since it was bad, by subject) is changed. Nothing is said of
+    subjects that are `hidden` now. `quiet`: their incidents end without a message.
     """
     status = {result.subject: result.status for result in found if result.subject}
-    over = [subject for subject in spoken if subject not in status and subject not in hidden]
+    over = [subject for subject in recovering if subject not in status and subject not in hidden]
     for subject in over:
-        spoken[subject] += 1
-    for subject in [subject for subject in over if spoken[subject] > ROUNDS]:
-        del spoken[subject]
+        recovering[subject] += 1
+    for subject in [subject for subject in over if recovering[subject] > ROUNDS]:
+        del recovering[subject]
     for subject in (subject for subject, each in status.items() if each is not Status.OK):
-        spoken.pop(subject, None)
-        spoken[subject] = 0
-    for subject in list(spoken)[:-KEPT]:
-        del spoken[subject]
+        recovering.pop(subject, None)
+        recovering[subject] = 0
+    for subject in list(recovering)[:-KEPT]:
+        del recovering[subject]
     return [Result(Status.OK, f"{subject} {words}", subject=subject, quiet=quiet) for subject in over]
 
 

@@ -45,7 +45,7 @@ class Alert:
 
 
 @dataclass(slots=True)
-class _Thing:
+class _Subject:
     """One subject of one check, as it was last recorded."""
 
     run: str
@@ -63,7 +63,7 @@ class _Thing:
             self.numbers[reading.metric] = (reading.at, reading.value)
             self.measured_at = reading.at
 
-    def told_of(self, now: float) -> bool:
+    def is_reported(self, now: float) -> bool:
         """Return whether its check still speaks of it: one that measured falls silent when it is gone."""
         return not self.numbers or self.turned_at > self.measured_at or now - self.measured_at <= HOLDS
 
@@ -84,19 +84,19 @@ def backtest(setup: Setup, readings: Sequence[Reading]) -> Iterator[Alert]:
     checks = {check.name: check for check in setup.checks}
     judges = {name: judge for name, check in checks.items() if (judge := judge_of(check))}
     alerts = AlertState()
-    things: dict[str, dict[str, _Thing]] = defaultdict(dict)
+    subjects: dict[str, dict[str, _Subject]] = defaultdict(dict)
     end = readings[-1].at if readings else 0.0
     for now, round_ in _rounds(readings, checks, setup.config.daemon.interval):
         for reading in round_.readings:
-            things[reading.check].setdefault(reading.subject, _Thing(reading.run)).take(reading)
+            subjects[reading.check].setdefault(reading.subject, _Subject(reading.run)).take(reading)
         slack = _slack(end - now)
         seen = tuple(
             Observation(
-                name, thing.run, checks[name].target, thing.result(subject, judges.get(name), slack), now
+                name, subject.run, checks[name].target, subject.result(title, judges.get(name), slack), now
             )
             for name in round_.speaking
-            for subject, thing in things[name].items()
-            if thing.told_of(now)
+            for title, subject in subjects[name].items()
+            if subject.is_reported(now)
         )
         alerts, events = evaluate.evaluate(alerts, seen, setup.policies, now, silent=setup.maintenance)
         yield from _alerts(compose(events, setup.routes, setup.rules, now))

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 class CheckRunner:
     """Last start of each check, what it remembers, and what it said last (`latest`).
 
-    `looks` are the newest looks at the queue, `uid` is for whom (see Snapshots).
+    `snapshots` are the newest looks at the queue, `uid` is for whom (see Snapshots).
 
     `troubles` are the daemon's own, by subject: what is found here is written there.
     """
@@ -78,7 +78,7 @@ class CheckRunner:
         self._storage = storage
         self._troubles = troubles
         self._clock = clock
-        self.looks = Snapshots(lambda check: self._memories.get(check, NOTHING), uid)
+        self.snapshots = Snapshots(lambda check: self._memories.get(check, NOTHING), uid)
         self._held: list[Check] = []
         self._unended: dict[str, tuple[int, float]] = {}
         self._said: dict[str, dict[str, Said]] = {}
@@ -100,8 +100,8 @@ class CheckRunner:
             ready = tuple(each for each in setup.checks if each.name in only and each.name not in outstanding)
         marks = self._finished_marks()
         over = {check.run_name for check in setup.checks if marks and file_name(check.run_name) in marks}
-        looks = self.looks.calls(ready, setup.checks, setup.config, now, over, outstanding)
-        self._workers.submit(looks)
+        snapshots = self.snapshots.calls(ready, setup.checks, setup.config, now, over, outstanding)
+        self._workers.submit(snapshots)
         self._out |= {check.name: check for check in ready}
         self._dependencies.begin(setup, alerts, now)
         self._hold([*self._held, *ready], marks)
@@ -128,7 +128,7 @@ class CheckRunner:
         Of checks only those that wait for none themselves.
         """
         before = (self._out.get(f"{check.run_name}/{name}") for name in check.entry.after)
-        return self.looks.waits(check) or any(each and not each.entry.after for each in before)
+        return self.snapshots.waits(check) or any(each and not each.entry.after for each in before)
 
     def _submit(self, checks: Sequence[Check], marks: dict[str, str]) -> None:
         pasts = self._pasts(checks)
@@ -140,7 +140,7 @@ class CheckRunner:
         if "run" in wants:
             injected["run"] = check.run and self._run(check.run, marks)
         if "snapshot" in wants:
-            injected["snapshot"] = self.looks.snapshot(check)
+            injected["snapshot"] = self.snapshots.snapshot(check)
         if "history" in wants:
             injected["history"] = History(pasts.get(check.name, {}))
         if "failed" in wants:
@@ -229,7 +229,7 @@ class CheckRunner:
         memories: dict[str, str] = {}
         while self._workers.busy and (left := end - time.monotonic()) > 0:
             for reply in self._workers.collect(min(left, 60.0)):
-                if (snapshot := self.looks.take(reply, self._clock())) is not None:
+                if (snapshot := self.snapshots.take(reply, self._clock())) is not None:
                     observations.append(self._dependencies.queue(snapshot))
                     self._hold(self._held, self._finished_marks())
                 elif (answer := self._dependencies.take(reply)) is not None:
@@ -345,9 +345,9 @@ def _hanging(stuck: Sequence[UnkillableProcesses]) -> str:
 def _sooner(setup: Setup, alerts: AlertState) -> dict[str, float]:
     """Return slow checks whose newest result wants confirming: they are looked at each interval."""
     return {
-        standing.check: setup.config.daemon.interval
-        for standing in alerts.states.values()
-        if standing.status is not standing.hard
+        state.check: setup.config.daemon.interval
+        for state in alerts.states.values()
+        if state.status is not state.hard
     }
 
 

@@ -103,7 +103,7 @@ class DependencyWatch:
         self._latest = latest
         self._clock = clock
         self._probes = Probes()
-        self._withheld = DeferredResults()
+        self._deferred = DeferredResults()
         self._setup: Setup | None = None
         self._unsettled: frozenset[str] = frozenset()
         self._doubts: list[Observation] = []
@@ -112,9 +112,9 @@ class DependencyWatch:
         """Begin a round: ask what was silent before."""
         self._setup = setup
         self._unsettled = frozenset(
-            standing.check
-            for standing in alerts.states.values()
-            if standing.incident is not None or standing.status is not Status.OK
+            state.check
+            for state in alerts.states.values()
+            if state.incident is not None or state.status is not Status.OK
         )
         self._ask(setup, now)
 
@@ -146,14 +146,14 @@ class DependencyWatch:
         self._probes.note(check.name, late=nothing)
         hanging = self._hanging().get(check.name, ())
         if not nothing and not hanging:
-            self._withheld.drop(check.name)
+            self._deferred.drop(check.name)
             return seen
         rests_on = (name for name in check.follows if self._setup and name in self._setup.files)
         dependencies = tuple(dict.fromkeys((*rests_on, *hanging)))
         if not dependencies or self._setup is None:
             return seen
         now = self._clock()
-        self._withheld.keep(check.name, dependencies, seen, now)
+        self._deferred.keep(check.name, dependencies, seen, now)
         self._ask(self._setup, now)
         return ()
 
@@ -161,7 +161,7 @@ class DependencyWatch:
         """Return what had no answer, by check, once it is known whether its file system does; ask again."""
         if self._setup is not None:
             self._ask(self._setup, self._clock())
-        return self._withheld.release(self._probes.silent, self._probes.answered, self._clock())
+        return self._deferred.release(self._probes.silent, self._probes.answered, self._clock())
 
     def policies(self) -> Mapping[str, AlertPolicy]:
         """Return how each check is judged.
@@ -203,13 +203,13 @@ class DependencyWatch:
             return [], []
         hanging, files = self._workers.stuck, self._setup.files
         now, every = self._clock(), self._setup.config.daemon.interval * 0.9
-        keys = {_speaker(each.key) for each in hanging} - self._withheld.checks
+        keys = {_speaker(each.key) for each in hanging} - self._deferred.checks
         held = [seen for key in keys for seen in self._latest.get(key, ())]
         again = [replace(seen, at=now) for seen in held if now - seen.at >= every]
         for key in {seen.check for seen in again}:
             self._latest[key] = tuple(seen for seen in again if seen.check == key)
         reported = {each.key for each in hanging if self._tells(each.key, self._setup)}
-        rest = [each for each in hanging if each.key not in reported | self._withheld.checks]
+        rest = [each for each in hanging if each.key not in reported | self._deferred.checks]
         return again, [each for each in rest if not self._probes.explains(each.key, files)]
 
     def _tells(self, key: str, setup: Setup) -> bool:
@@ -221,7 +221,7 @@ class DependencyWatch:
     def _ask(self, setup: Setup, now: float) -> None:
         interval, outstanding = setup.config.daemon.interval, self._workers.outstanding
         calls = self._probes.calls(
-            setup.files, self._unsettled, outstanding, interval, now, self._withheld.open
+            setup.files, self._unsettled, outstanding, interval, now, self._deferred.open
         )
         self._workers.submit(calls)
         for dependency in (setup.files[call.key] for call in calls):

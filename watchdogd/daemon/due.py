@@ -90,9 +90,9 @@ def unconfirmed(
     Or what they rest on said so.
     """
     doubtful = {
-        standing.check
-        for standing in alerts.states.values()
-        if standing.check in policies and pending(standing, policies[standing.check], now)
+        state.check
+        for state in alerts.states.values()
+        if state.check in policies and pending(state, policies[state.check], now)
     }
     names = {check.name: check.follows for check in checks}
     dependencies = doubtful - names.keys()

@@ -95,12 +95,12 @@ def do_chores(parts: Wiring, now: float) -> None:
 
 def _sweep(home: Home, config: Config, now: float) -> None:
     """Take away what is old."""
-    broom = BoundedIO(str(home.path), PATIENCE)  # of its own: it may be slow where thousands go
+    files = BoundedIO(str(home.path), PATIENCE)  # of its own: it may be slow where thousands go
     sweep = partial(clean_up, home, config.daemon.keep_logs, now)
-    _one("the removal of old files", partial(broom.attempt, sweep))
+    _one("the removal of old files", partial(files.attempt, sweep))
     sweep = partial(evidence.sweep, home, config.history.keep, now)
-    _one("the removal of old evidence", partial(broom.attempt, sweep))
-    broom.close()
+    _one("the removal of old evidence", partial(files.attempt, sweep))
+    files.close()
 
 
 def _one(chore: str, do: Callable[[], object]) -> None:

@@ -48,13 +48,13 @@ class Remediation:
         self._fresh: list[ActionTask] = []
         self.pending: list[dict[str, Any]] = []
         """What is under way or to come, as status.json has it."""
-        self._crew = Executor(do)
+        self._executor = Executor(do)
         self._ending = threading.Event()
 
     @property
     def busy(self) -> bool:
         """Return whether something is under way, or waits to be told."""
-        return self._crew.busy
+        return self._executor.busy
 
     def step(
         self,
@@ -75,11 +75,11 @@ class Remediation:
         if ordering:
             reports += self._order(context, now)
         events = tuple(self._with_records(event, reports) for event in events)
-        spoken = {event.incident.id: event.run for event in events if event.incident and _speaks(event)}
+        mentioned = {event.incident.id: event.run for event in events if event.incident and _speaks(event)}
         notices = tuple(
             context.notice(record, details, now)
             for record, details in reports
-            if (record.action != EVIDENCE or details) and spoken.get(record.incident) != record.run
+            if (record.action != EVIDENCE or details) and mentioned.get(record.incident) != record.run
         )
         kept = json.dumps({"deeds": [each.as_json() for each in self._records]})
         return events + notices, {} if self._records == before else {KEPT: kept}
@@ -88,7 +88,7 @@ class Remediation:
         """Begin what was ordered, once the round is stored. What is not harmless waits where it is not."""
         for task in self._fresh:
             if stored or task.record.action.harmless:
-                self._crew.begin(task)
+                self._executor.begin(task)
             else:
                 log.info("%s waits until the history can be written", task.record)
                 self._records = tuple(record for record in self._records if record.key != task.record.key)
@@ -96,7 +96,7 @@ class Remediation:
 
     def wait(self, patience: float) -> bool:
         """Return whether outcomes come within `patience` seconds; `step` then takes them in."""
-        return patience > 0 and self._crew.wait(patience)
+        return patience > 0 and self._executor.wait(patience)
 
     def end(self) -> None:
         """Wait no longer: a program that still runs is ended, and its outcome told."""
@@ -104,7 +104,7 @@ class Remediation:
 
     def hand_over(self) -> None:
         """Leave in the inbox what came of our actions, since somebody else acts now."""
-        for report in self._crew.reports():
+        for report in self._executor.reports():
             record, text = report.record, report.outcome.text
             state = DONE if report.outcome.ok else FAILED
             with contextlib.suppress(OSError):  # then the other one tells that it is not known
@@ -116,7 +116,7 @@ class Remediation:
     # ------------------------------------------------------------------ what came of actions
 
     def _reported(self, now: float) -> Iterator[tuple[ActionRecord, str]]:
-        for record, outcome in self._crew.reports():
+        for record, outcome in self._executor.reports():
             yield self._end(record.key, DONE if outcome.ok else FAILED, outcome.text, now), outcome.details
 
     def _handed_in(self, submissions: Iterable[Submission]) -> Iterator[tuple[ActionRecord, str]]:
@@ -134,7 +134,7 @@ class Remediation:
     def _lost(self, now: float) -> Iterator[tuple[ActionRecord, str]]:
         """Settle actions begun by a daemon that is gone: what is harmless is done again, the rest is told."""
         for record in self._records:
-            if record.ended or self._crew.has(record) or abs(now - record.at) <= LATE:
+            if record.ended or self._executor.has(record) or abs(now - record.at) <= LATE:
                 continue
             if record.action.harmless:
                 self._records = tuple(each for each in self._records if each is not record)
@@ -156,7 +156,7 @@ class Remediation:
         config = context.setup.config
         rules = ActionLimits(config.actions.max_per_day, config.actions.dry_run or self._dry, self._certain)
         cases = list(context.cases(evidence=not self._dry))
-        fresh = decide(cases, self._records, rules, now, self._crew.room)
+        fresh = decide(cases, self._records, rules, now, self._executor.room)
         self._records += tuple(fresh)
         self._fresh = [context.task(record, self._ending) for record in fresh if not record.ended]
         self.pending = [

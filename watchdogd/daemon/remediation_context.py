@@ -41,24 +41,24 @@ class RemediationContext:
     setup: Setup
     alerts: AlertState
     latest: Mapping[str, Sequence[Observation]]
-    looks: Snapshots
+    snapshots: Snapshots
 
     @property
     def incidents(self) -> dict[int, Incident]:
         """Return what is open, by id."""
-        found = (standing.incident for standing in self.alerts.states.values())
+        found = (state.incident for state in self.alerts.states.values())
         return {incident.id: incident for incident in found if incident}
 
     def cases(self, *, evidence: bool) -> Iterator[ActionRequest]:
         """List the triggers of all that was reported and nobody took, and `evidence` of all reported."""
         checks = {check.name: check for check in self.setup.checks}
-        for standing in self.alerts.states.values():
-            incident = standing.incident
+        for state in self.alerts.states.values():
+            incident = state.incident
             if incident is None or incident.notified is None or incident.check == SELF:
                 continue
             if evidence and incident.status is not Status.UNKNOWN:
                 yield ActionRequest(incident.id, incident.run, "", (EVIDENCE,))
-            if _free(standing, incident) and incident.check in checks:
+            if _free(state, incident) and incident.check in checks:
                 yield from self._pulled(checks[incident.check], incident)
 
     def stalls(self, events: Iterable[IncidentEvent], now: float) -> Iterator[StallInquiry]:
@@ -103,7 +103,7 @@ class RemediationContext:
         section = config.runs.get(record.run)
         if check is None or check.run is None or section is None:
             return ActionTask(record, incident, self.home, ending=ending)
-        snapshot = self.looks.snapshot(check)
+        snapshot = self.snapshots.snapshot(check)
         return ActionTask(
             record=record,
             incident=incident,
@@ -159,10 +159,10 @@ class RemediationContext:
         return next((check for check in own if check.entry.declared.jobs), own[0] if own else None)
 
 
-def _free(standing: CheckState, incident: Incident) -> bool:
+def _free(state: CheckState, incident: Incident) -> bool:
     """Return whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
     held = incident.acknowledged_by or incident.silent or incident.inhibited_by is not None
-    return not held and standing.hard is not Status.OK and agrees(standing)
+    return not held and state.hard is not Status.OK and agrees(state)
 
 
 def _suspect_for(section: RunSection) -> float:

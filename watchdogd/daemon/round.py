@@ -97,18 +97,18 @@ class Engine:
             uid=home.watcher if dry else None,
         )
         self._status_writer = StatusWriter(home, patient)
-        self._ledger = WriteBuffer(storage.record)
+        self._buffer = WriteBuffer(storage.record)
         self._storage = storage
         self._dry = dry
         self._clock = clock
-        self._intake = InboxReader(home, patient)
+        self._inbox = InboxReader(home, patient)
         self._changes = Changes(home, patient, self.troubles)
         self._pulse = StatusLines(home)
         self._new_gaps: tuple[Gap, ...] = ()
         self._unwritten = ""
         self._shown: tuple[tuple[Check, ...], dict[str, Any]] = ((), {})
         kept = past.memories.get(KEPT, "{}")
-        self._acting = Remediation(home, kept, dry=dry, certain=not storage.unread)
+        self._remediation = Remediation(home, kept, dry=dry, certain=not storage.unread)
 
     # ------------------------------------------------------------------ the round
 
@@ -128,8 +128,8 @@ class Engine:
         """
         now = self._clock()
         resumed = () if self._dry else self._resume(now, send)
-        submissions = [] if self._dry else self._intake.take()
-        self.troubles["inbox"] = self._intake.trouble
+        submissions = [] if self._dry else self._inbox.take()
+        self.troubles["inbox"] = self._inbox.trouble
         forgotten, emptied = self._execution.forgotten()
         started = forgotten | self._execution.start(self.setup, self.alerts, now, only)
         observations, memories = self._execution.gather(patience)
@@ -190,7 +190,7 @@ class Engine:
             for submission in submissions
             if submission.kind == "touch"
         )
-        events, records = self._acting.step(self._context(), events, submissions, judged_at)
+        events, records = self._remediation.step(self._context(), events, submissions, judged_at)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
         return Record(
             at=judged_at,
@@ -212,7 +212,7 @@ class Engine:
         A program that still runs after `patience` seconds is killed, and that is told.
         """
         notifications = self._outcomes(patience, may_act, go_on)
-        self._acting.end()
+        self._remediation.end()
         return notifications + self._outcomes(KILLED, may_act, go_on=False)
 
     def _outcomes(
@@ -220,12 +220,12 @@ class Engine:
     ) -> tuple[Notification, ...]:
         until = time.monotonic() + patience
         notifications: tuple[Notification, ...] = ()
-        while self._acting.wait(until - time.monotonic()):
+        while self._remediation.wait(until - time.monotonic()):
             if not may_act():
-                self._acting.hand_over()
+                self._remediation.hand_over()
                 break
             now = self._clock()
-            events, records = self._acting.step(self._context(), (), (), now, ordering=go_on)
+            events, records = self._remediation.step(self._context(), (), (), now, ordering=go_on)
             new = tuple(compose(events, self.setup.routes, self.setup.rules, now))
             self._keep(Record(at=now, alerts=self.alerts, events=events, notifications=new, memories=records))
             notifications += new
@@ -233,7 +233,7 @@ class Engine:
 
     def _context(self) -> RemediationContext:
         return RemediationContext(
-            self.home, self.setup, self.alerts, self._execution.latest, self._execution.looks
+            self.home, self.setup, self.alerts, self._execution.latest, self._execution.snapshots
         )
 
     def rehearse(self, again: Callable[[], bool] = lambda: True) -> Round:
@@ -254,7 +254,7 @@ class Engine:
             events += came
             seen |= _by_check(observations)
             only = unconfirmed(alerts, policies, self.setup.checks, now)
-        events, _ = self._acting.step(replace(self._context(), alerts=alerts), events, (), now)
+        events, _ = self._remediation.step(replace(self._context(), alerts=alerts), events, (), now)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, now))
         return Round(now, tuple(each for found in seen.values() for each in found), events, notifications)
 
@@ -280,7 +280,7 @@ class Engine:
     def pause(self) -> float:
         """Return seconds until the next round, an interval at most: reminders want one each, too."""
         pause = self._execution.pause(self.setup, self._clock())
-        return min(pause, ACTING) if self._acting.busy else pause
+        return min(pause, ACTING) if self._remediation.busy else pause
 
     def tell_gap(self, gap: Gap, *, reported: bool) -> None:
         """Note that nobody watched for a while: recorded with the next round, and told where `reported`."""
@@ -321,22 +321,22 @@ class Engine:
     def _keep(self, record: Record, send: Send = lambda _: None) -> None:
         """Store the round; then its messages go out, and its actions begin."""
         if not self._dry:
-            self._ledger.keep(record)
-            self.troubles["history"] = self._ledger.trouble
+            self._buffer.keep(record)
+            self.troubles["history"] = self._buffer.trouble
         try:
             send(record.notifications)
         finally:
             self._show(record.at)
-            self._acting.begin(stored=not self._ledger.trouble)
+            self._remediation.begin(stored=not self._buffer.trouble)
 
     def _show(self, now: float) -> None:
         """Papers go once what came of them is stored, so that none is lost; the picture is put into home."""
         if self._dry:
             return
         try:
-            if not self._ledger.trouble:
+            if not self._buffer.trouble:
                 self._new_gaps = ()
-                self._intake.settle()
+                self._inbox.settle()
             self._publish(now)
             self._unwritten = ""
         except (WatchdogError, OSError) as error:  # it was judged already: the next round tells
@@ -351,7 +351,7 @@ class Engine:
     def _publish(self, now: float) -> None:
         known = [check.name for check in self.setup.checks]
         self._status_writer.publish(
-            {"recorded": not self._ledger.trouble, "actions": self._acting.pending}
+            {"recorded": not self._buffer.trouble, "actions": self._remediation.pending}
             | status_file.snapshot(
                 self.alerts,
                 {name: seen for name in known if (seen := self._execution.latest.get(name))},
@@ -375,7 +375,7 @@ class Engine:
         changed = self.setup is not before
         dropped = _sources(self.setup)
         self.setup = self._changes.dropins(self.setup).remounted(
-            {standing.check for standing in self.alerts.states.values() if standing.incident}
+            {state.check for state in self.alerts.states.values() if state.incident}
         )
         if self.setup.looked:
             self._execution.forget(dropped, _sources(self.setup))

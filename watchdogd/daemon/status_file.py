@@ -141,7 +141,7 @@ def progress_of(seen: Mapping[str, Any]) -> Progress | None:
 
 def open_incidents(alerts: AlertState) -> list[Incident]:
     """Return all incidents that are open, worst and oldest first."""
-    found = [standing.incident for standing in alerts.states.values() if standing.incident]
+    found = [state.incident for state in alerts.states.values() if state.incident]
     live = [incident for incident in found if incident.resolved_at is None]
     return sorted(live, key=lambda incident: (-incident.status.severity, incident.opened_at))
 
@@ -166,9 +166,9 @@ def snapshot(
     """
     stamp = cache(iso)  # the results of a round are of a few seconds
     comes_and_goes = {
-        standing.incident.id
-        for standing in alerts.states.values()
-        if standing.incident and flapping(standing, policies.get(standing.check, AlertPolicy()), now)
+        state.incident.id
+        for state in alerts.states.values()
+        if state.incident and flapping(state, policies.get(state.check, AlertPolicy()), now)
     }
     return {
         "alive": True,
@@ -212,23 +212,23 @@ class StatusWriter:
         self._patient = patient
         self._inherited: list[dict[str, Any]] | None = None
 
-    def publish(self, picture: dict[str, Any], known: Sequence[str]) -> None:
+    def publish(self, status: dict[str, Any], known: Sequence[str]) -> None:
         """Write status.json; `known` are all checks by name, in order.
 
         OSError or StuckError where home does not take it, also where it could be overwritten.
         """
-        self._patient.attempt(partial(self._write, picture, known))
+        self._patient.attempt(partial(self._write, status, known))
 
-    def _write(self, picture: dict[str, Any], known: Sequence[str]) -> None:
-        home, picture = self._home, picture | {"checks": self._with_inherited(picture["checks"], known)}
-        text = json.dumps(picture)
+    def _write(self, status: dict[str, Any], known: Sequence[str]) -> None:
+        home, status = self._home, status | {"checks": self._with_inherited(status["checks"], known)}
+        text = json.dumps(status)
         try:
             home.write(home.status, text.ljust(len(text) + ROOM - len(text) % ROOM))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             if not home.overwrite(home.status, text):
-                home.overwrite(home.status, json.dumps(picture | {"checks": []}))
+                home.overwrite(home.status, json.dumps(status | {"checks": []}))
             why = "it takes no new file: it is full (bytes or inodes) or over quota: free space"
             raise OSError(error.errno, why, str(home.path)) from None
 

@@ -17,6 +17,7 @@ from watchdogd.history.measurements import fine, rows, series_of
 from watchdogd.history.models import Change, Gap, Happening, Past, Reading, UserAction
 from watchdogd.history.schema import (
     changes,
+    check_states,
     events,
     facts,
     gaps,
@@ -24,7 +25,6 @@ from watchdogd.history.schema import (
     memories,
     notifications,
     pulses,
-    standings,
     starts,
     subjects,
     touches,
@@ -151,16 +151,16 @@ def _alerts(connection: Connection, known: dict[str, str]) -> tuple[AlertState, 
     opened = {each.id: each for each in unpacked_incidents(connection, _REFERRED)}
     found: dict[tuple[str, str], CheckState] = {}
     troubles = []
-    for check, subject, incident, value, at, streak, summary in connection.execute(_STANDINGS):
+    for check, subject, incident, value, at, streak, summary in connection.execute(_CHECK_STATES):
         try:
-            standing = unpacked(CheckState, value)
+            state = unpacked(CheckState, value)
         except ValueError:
             troubles.append(
                 f"what was known of {check} {subject}".rstrip() + " cannot be read: it is judged anew"
             )
             continue
         found[check, subject] = replace(
-            standing, at=at, attempts=streak, summary=summary, incident=opened.get(incident)
+            state, at=at, attempts=streak, summary=summary, incident=opened.get(incident)
         )
     alerts = AlertState(
         states=found,
@@ -171,16 +171,16 @@ def _alerts(connection: Connection, known: dict[str, str]) -> tuple[AlertState, 
     return alerts, tuple(troubles)
 
 
-_STANDINGS = select(
-    standings.c.check,
-    standings.c.subject,
-    standings.c.incident,
-    standings.c.value,
+_CHECK_STATES = select(
+    check_states.c.check,
+    check_states.c.subject,
+    check_states.c.incident,
+    check_states.c.value,
     pulses.c.at,
     pulses.c.streak,
     pulses.c.summary,
-).join(pulses, pulses.c.id == standings.c.id)
-_REFERRED = incidents.c.id.in_(select(standings.c.incident).where(standings.c.incident.is_not(None)))
+).join(pulses, pulses.c.id == check_states.c.id)
+_REFERRED = incidents.c.id.in_(select(check_states.c.incident).where(check_states.c.incident.is_not(None)))
 
 
 def _next_free(connection: Connection) -> int:

@@ -156,8 +156,8 @@ incidents = Table(
     Column("value", Text, nullable=False),
 )
 
-standings = Table(
-    "standings",
+check_states = Table(
+    "check_states",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("check", Text, nullable=False),
@@ -165,7 +165,7 @@ standings = Table(
     Column("incident", Integer),
     Column("value", Text, nullable=False),
 )
-"""`value` is the standing but for its incident and for what `pulses` has."""
+"""`value` is the state but for its incident and for what `pulses` has."""
 
 pulses = Table(
     "pulses",
@@ -175,7 +175,7 @@ pulses = Table(
     Column("streak", Integer, nullable=False),
     Column("summary", Text, nullable=False),
 )
-"""What every result changes in a standing: of most standings a round writes these few bytes alone."""
+"""What every result changes in a check's state: of most a round writes these few bytes alone."""
 
 events = Table(
     "events",

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from watchdogd.history import retention, schema, sql
 from watchdogd.history.models import STALLED, Record
-from watchdogd.history.schema import series, standings, starts, subjects
+from watchdogd.history.schema import check_states, series, starts, subjects
 from watchdogd.history.sql import Ids, NotedIds, Row, add, number, packed, put, remove, set_statuses, storable
 from watchdogd.incidents.models import (
     LABELS,
@@ -30,11 +30,11 @@ def milliseconds(time: float) -> int:
     return round(time * 1000)
 
 
-def standing_row(identity: int, standing: CheckState) -> Row:
-    """Make the row of a standing; its incident is a row of its own."""
-    incident = standing.incident.id if standing.incident else None
-    value = packed(CheckState, standing, {"incident"})
-    return (identity, storable(standing.check), storable(standing.subject), incident, value)
+def check_state_row(identity: int, state: CheckState) -> Row:
+    """Make the row of a check state; its incident is a row of its own."""
+    incident = state.incident.id if state.incident else None
+    value = packed(CheckState, state, {"incident"})
+    return (identity, storable(state.check), storable(state.subject), incident, value)
 
 
 def incident_row(incident: Incident) -> Row:
@@ -93,7 +93,7 @@ def notification_row(notification: Notification) -> Row:
 
 _PULSE = frozenset({"at", "attempts", "summary"})
 _steady = attrgetter(*(field.name for field in fields(CheckState) if field.name not in _PULSE))
-"""All of a standing that most results leave as it was."""
+"""All of a check state that most results leave as it was."""
 
 
 class Writer:
@@ -102,16 +102,18 @@ class Writer:
     def __init__(self, connection: Connection) -> None:
         sql.prepare(connection)
         self._measured = _Measured(connection)
-        self._ids = Ids(connection.execute(select(standings.c.id, standings.c.check, standings.c.subject)))
+        self._ids = Ids(
+            connection.execute(select(check_states.c.id, check_states.c.check, check_states.c.subject))
+        )
         self._starts = Ids(connection.execute(select(starts.c.id, starts.c.check)))
-        self._standings: Mapping[tuple[str, str], CheckState] = {}
+        self._check_states: Mapping[tuple[str, str], CheckState] = {}
         self._incidents: dict[int, Incident] = {}
         self._facts: dict[str, str] = {}
 
     def write(self, connection: Connection, record: Record) -> list[Row]:
         """Write one round within the transaction at hand; returns the rows of `readings`."""
         measured = self._measured.write(connection, record.observations)
-        self._write_standings(connection, record.alerts.states)
+        self._write_check_states(connection, record.alerts.states)
         self._write_incidents(connection, record)
         add(connection, schema.events, [event_row(event) for event in record.events])
         add(connection, schema.notifications, [notification_row(each) for each in record.notifications])
@@ -129,23 +131,25 @@ class Writer:
         self._write_facts(connection, record)
         return measured
 
-    def _write_standings(self, connection: Connection, alerts: Mapping[tuple[str, str], CheckState]) -> None:
-        written = self._standings
+    def _write_check_states(
+        self, connection: Connection, alerts: Mapping[tuple[str, str], CheckState]
+    ) -> None:
+        written = self._check_states
         changed: list[Row] = []
         pulses: list[Row] = []
-        for key, standing in alerts.items():
+        for key, state in alerts.items():
             before = written.get(key)
-            if standing is not before:
+            if state is not before:
                 identity = self._ids.of(key)
-                pulses.append((identity, standing.at, standing.attempts, storable(standing.summary)))
-                if before is None or _steady(standing) != _steady(before):
-                    changed.append(standing_row(identity, standing))
+                pulses.append((identity, state.at, state.attempts, storable(state.summary)))
+                if before is None or _steady(state) != _steady(before):
+                    changed.append(check_state_row(identity, state))
         gone = [self._ids.forget(key) for key in self._ids.keys() - alerts.keys()]
-        for table in (schema.standings, schema.pulses):
+        for table in (schema.check_states, schema.pulses):
             remove(connection, table, gone)
-        put(connection, schema.standings, changed)
+        put(connection, schema.check_states, changed)
         put(connection, schema.pulses, pulses)
-        self._standings = dict(alerts)
+        self._check_states = dict(alerts)
 
     def _write_incidents(self, connection: Connection, record: Record) -> None:
         """Write the incidents of the events, then those open, as they are now."""
@@ -226,4 +230,4 @@ def _reach_back(connection: Connection, first: int) -> None:
 
 def _in_alerts(alerts: AlertState) -> Iterable[Incident]:
     yield from alerts.pending_recoveries
-    yield from (standing.incident for standing in alerts.states.values() if standing.incident is not None)
+    yield from (state.incident for state in alerts.states.values() if state.incident is not None)
