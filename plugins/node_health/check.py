@@ -120,7 +120,7 @@ def suspect_nodes(attempts: Mapping[str, JobAttempt]) -> tuple[SuspectNode, ...]
 
 @dataclass(slots=True)
 class NodeHealthState:
-    """Ends of jobs, by their name and attempt, and what recovers (`recovering`, see node_checks.recoveries)."""
+    """Ends of jobs, by their name and attempt, and what is `recovering` (see node_checks.recoveries)."""
 
     endings: dict[str, Attempts] = field(default_factory=dict)
     recovering: dict[str, int] = field(default_factory=dict)

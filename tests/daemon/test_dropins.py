@@ -20,7 +20,7 @@ from tests.waiting import wait_until
 from watchdogd.config.loading import parse
 from watchdogd.config.models import Config
 from watchdogd.daemon.dropins.crontab import Scouts, build
-from watchdogd.daemon.dropins.dropins import DropIn, DropInKind, executable, look, stamps
+from watchdogd.daemon.dropins.dropins import DropIn, DropInKind, executable, look
 from watchdogd.daemon.housekeeping import clean_up
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Metric, Plugin, Result, Status
@@ -158,20 +158,20 @@ def test_what_others_can_write_is_refused_and_so_is_what_lies_in_their_folder(ho
     assert checks["cron.hourly/open"].parameters["status"] == Status.CRITICAL
 
 
-def test_stamps_change_with_what_lies_there_its_text_and_its_rights(home: Home) -> None:
-    seen = [stamps(home)]
+def test_what_is_seen_changes_with_what_lies_there_its_text_and_its_rights(home: Home) -> None:
+    seen = [look(home)]
     path = drop(home.path, "cron.hourly/disk", "#!/bin/sh\necho OK\n")
-    seen.append(stamps(home))
+    seen.append(look(home))
     path.write_text("#!/bin/sh\necho fine\n")
-    seen.append(stamps(home))
+    seen.append(look(home))
     path.chmod(0o700)
-    seen.append(stamps(home))
-    (home.path / "cron.every-2m").mkdir()
-    seen.append(stamps(home))
-    path.unlink()
-    seen.append(stamps(home))
+    seen.append(look(home))
+    path.chmod(0o600)
+    seen.append(look(home))
     assert len(set(seen)) == len(seen)
-    assert stamps(home) == seen[-1]
+    assert look(home) == seen[-1]
+    path.unlink()
+    assert look(home) == seen[0]
 
 
 def test_python_drop_ins_have_defaults_and_broken_ones_say_so(home: Home) -> None:

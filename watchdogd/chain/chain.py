@@ -124,7 +124,6 @@ class Chain:
             log.warning("it is stopped, but other jobs of it may be queued still: %s", error)
 
     def _others(self) -> tuple[Job, ...]:
-        """Return what is to end with this link."""
         stay = markers.jobs_go_on(self._home)
         return links.queued_links(self._mark()) if stay else links.links_and_dropin_jobs(self._mark())
 
@@ -151,7 +150,6 @@ class Chain:
         return link.mark_of(self._home)
 
     def _plan(self, now: float) -> SuccessionPlan:
-        """Look at the queue, and decide."""
         living = links.queued_links(self._mark())
         self._me = next((each for each in living if each.raw_id == self.job_id), self._me)
         every = link.tick_every(self._config) if self.mode == "tick" else 0.0
@@ -209,7 +207,6 @@ class Chain:
 
     @property
     def _limit(self) -> float | None:
-        """The walltime of this link, as the queue has it."""
         return self._me.time_limit if self._me else None
 
     def _interval(self, now: float) -> float:

@@ -39,7 +39,6 @@ class DaemonLeadership:
 
     @staticmethod
     def in_chain() -> bool:
-        """Return whether this process is a link of a chain."""
         return bool(os.environ.get(ENVIRONMENT))
 
     def begin(self) -> None:

@@ -116,7 +116,6 @@ class LinkJob:
         return command.environment({name: os.environ[name] for name in self.needed if name in os.environ})
 
     def script(self) -> str:
-        """Return the job script."""
         return SCRIPT.substitute(
             mode=self.mode,
             verb="tick" if self.mode == "tick" else "run",
@@ -126,7 +125,6 @@ class LinkJob:
 
 
 def link_job(home: Home, config: Config, wish: LinkOptions, walltime: float, shortest: float) -> LinkJob:
-    """Return a link as configured and wished."""
     from watchdogd.config.loading import variables  # late: `status` looks at links without any configuration
 
     return LinkJob(
@@ -151,7 +149,6 @@ def mark_of(home: Home) -> str:
 
 
 def tick_every(config: Config) -> float:
-    """Return seconds from one tick to the next in tick mode."""
     return max(SHORTEST_TICK, config.daemon.interval)
 
 

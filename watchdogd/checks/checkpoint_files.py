@@ -122,7 +122,6 @@ class Saved(NamedTuple):
     large: float = 0.0
 
     def and_file(self, seen: os.stat_result) -> Saved:
-        """Add one file more."""
         large = seen.st_mtime if seen.st_size >= LARGE else 0.0
         return Saved(
             self.size + seen.st_size,

@@ -130,7 +130,6 @@ def describe(path: str, verdict: Verdict) -> str:
 
 
 def with_unit(kind: str, amount: float) -> str:
-    """Return an amount with its unit."""
     return f"{amount:,.0f} inodes" if kind == INODES else format_size(amount)
 
 

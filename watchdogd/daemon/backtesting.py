@@ -35,8 +35,6 @@ HOLDS = 2 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One message that would have come, and to whom."""
-
     at: float
     status: str
     target: str

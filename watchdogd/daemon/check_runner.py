@@ -160,7 +160,6 @@ class CheckRunner:
         )
 
     def _run(self, run: Run, marks: Mapping[str, str]) -> Run:
-        """Return the run as it is now."""
         finished = marks.get(file_name(run.name), "") if marks else ""
         said = [each for check, each in self._said_of(run.name).items() if check in self._known]
         progress = run_models.merged_progress(each for each, _ in said)
@@ -214,7 +213,6 @@ class CheckRunner:
 
     @property
     def policies(self) -> Mapping[str, AlertPolicy]:
-        """Return how each check is judged in this round."""
         return self._dependencies.policies()
 
     def remembered(self, check: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from watchdogd.config import last_good_config
 from watchdogd.config.loading import empty_config
 from watchdogd.config.models import Config
 from watchdogd.daemon.dropins import dropins
+from watchdogd.daemon.dropins.dropins import DropIn
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError, WatchdogError
@@ -90,7 +91,7 @@ class Changes:
         self._config_seen: tuple[int, ...] = ()
         self._laid_out = False
         self._there = False
-        self._dropins_seen: tuple[tuple[str, dropins.Stamp], ...] = ()
+        self._dropins_seen: tuple[DropIn, ...] = ()
         self._dropins_patient = BoundedIO(f"what lies in the drop-in folders of {home.path}")
 
     def config(self, setup: Setup) -> Setup:
@@ -160,16 +161,14 @@ class Changes:
     def dropins(self, setup: Setup) -> Setup:
         """Likewise for the drop-in folders: what was dropped in has a check from now on."""
         try:
-            seen = self._dropins_patient.attempt(partial(dropins.stamps, self._home))
-            if seen == self._dropins_seen and setup.looked:
-                self._troubles["drop-ins"] = ""
-                return setup
             found = self._dropins_patient.attempt(partial(dropins.look, self._home))
         except (WatchdogError, OSError) as error:
             self._troubles["drop-ins"] = f"the drop-in folders cannot be looked at: {error}"
             return setup
         self._troubles["drop-ins"] = ""
-        self._dropins_seen = seen
+        if found == self._dropins_seen and setup.looked:
+            return setup
+        self._dropins_seen = found
         for dropin in found:
             if not dropin.runs:
                 log.info("drop-in %s does not run: %s", dropin.name, dropin.skipped or dropin.refused)

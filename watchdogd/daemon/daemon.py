@@ -95,8 +95,6 @@ def _last_seen(parts: Wiring, now: float) -> float | None:
 
 
 class Absence:
-    """Time for which home has been gone."""
-
     def __init__(self) -> None:
         self._since: float | None = None
 

@@ -44,7 +44,6 @@ class Publisher:
         return "; ".join(filter(None, (self._report(setup, now), self._textfile(setup))))
 
     def close(self) -> None:
-        """Let go of the places."""
         for place in self._places.values():
             place.close()
 
@@ -112,7 +111,6 @@ class StatusLines:
         return "; ".join(filter(None, failed))
 
     def close(self) -> None:
-        """Let go of the places."""
         for place in self._places.values():
             place.close()
 

@@ -45,7 +45,6 @@ class RemediationContext:
 
     @property
     def incidents(self) -> dict[int, Incident]:
-        """Return what is open, by id."""
         found = (state.incident for state in self.alerts.states.values())
         return {incident.id: incident for incident in found if incident}
 
@@ -137,7 +136,6 @@ class RemediationContext:
                 yield ActionRequest(incident.id, name, last.trigger, actions)
 
     def _last(self, check: Check, incident: Incident) -> Result | None:
-        """Return what the check said last of the incident's subject."""
         seen = self.latest.get(check.name, ())
         return next((each.result for each in seen if each.result.subject == incident.subject), None)
 
@@ -175,7 +173,6 @@ def _exclusion(configured: Any) -> Exclusion | None:
 
 
 def _action(configured: Any) -> Action:
-    """Return an entry of config.toml."""
     if isinstance(configured, str):
         return Action(configured)
     if configured.exec is not None:

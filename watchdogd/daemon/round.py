@@ -52,8 +52,6 @@ KILLED = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Results and decisions of one round."""
-
     at: float
     observations: tuple[Observation, ...]
     events: tuple[IncidentEvent, ...]
@@ -265,7 +263,6 @@ class Engine:
         return tuple(seen for seen in self._execution.gather(None)[0] if seen.check in known)
 
     def remembered(self, check: str) -> dict[str, Any]:
-        """Return what a check remembers now, by its name."""
         return self._execution.remembered(check)
 
     def unconfirmed(self) -> frozenset[str]:
@@ -274,7 +271,6 @@ class Engine:
 
     @property
     def waits(self) -> bool:
-        """Return whether checks have not answered yet."""
         return self._execution.busy
 
     def pause(self) -> float:

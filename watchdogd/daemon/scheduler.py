@@ -159,14 +159,12 @@ class Schedule:
         self._bell.put(None)
 
     def _rung(self, seconds: float) -> bool:
-        """Return whether it is told to end, within so many seconds."""
         with contextlib.suppress(queue.Empty):
             self._bell.get(timeout=seconds)
         return self._ended
 
     @property
     def ended(self) -> bool:
-        """Return whether it was told to end."""
         return self._ended
 
     def _on_signal(self, number: int, _frame: Any) -> None:

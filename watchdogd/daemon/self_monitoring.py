@@ -48,7 +48,6 @@ class SelfMonitoring:
 
     @property
     def standing(self) -> list[str]:
-        """Return all that is wrong."""
         return [text for text in self.troubles.values() if text]
 
     def tell(self, text: str) -> None:

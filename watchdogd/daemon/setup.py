@@ -153,7 +153,6 @@ class Setup:
 
     @cached_property
     def policies(self) -> Mapping[str, AlertPolicy]:
-        """Return how the results of each check are judged, by its name."""
         alerts, daemon = self.config.alerts, self.config.daemon
         own = AlertPolicy(1, daemon.interval, alerts.repeat_every, alerts.escalate_after)
         missed = replace(own, confirm=daemon.confirm)
@@ -168,7 +167,6 @@ class Setup:
 
     @cached_property
     def routes(self) -> Mapping[str, Route]:
-        """Return where the messages on each check go, by its name."""
         return (
             {SELF: Route(self.config.default_channels), DELIVERY: Route(), **self.gone}
             | {name: _route(name, self.checks, self.config) for name in _dependencies_of(self.checks)}

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 def incident_json(incident: Incident) -> dict[str, Any]:
-    """Describe an incident as it is printed and published."""
     return {
         "id": incident.id,
         "run": incident.run or None,

@@ -97,15 +97,12 @@ class Storage:
         self._ask(lambda store: store.record(record))
 
     def settle(self, outcomes: Sequence[Notification]) -> None:
-        """Store what became of notifications."""
         self._ask(lambda store: store.settle(outcomes))
 
     def series(self, check: str, since: float) -> PastOfCheck:
-        """Read what was measured for a check."""
         return self._ask(lambda store: store.series(check, since))
 
     def series_of(self, checks: Collection[str], since: float) -> Mapping[str, PastOfCheck]:
-        """Read what was measured for many checks."""
         return self._ask(lambda store: store.series_of(checks, since))
 
     def ended(self, seconds: float) -> list[Notification]:
@@ -114,7 +111,6 @@ class Storage:
         return [each for each in found if each.state != "waiting"]
 
     def waiting(self) -> list[Notification]:
-        """Return notifications that are to be sent."""
         return self._ask(Store.waiting)
 
     def back_up(self) -> None:
@@ -126,7 +122,6 @@ class Storage:
         self._ask(lambda store: store.thin(self._clock(), keep), self._chores)
 
     def close(self) -> None:
-        """Close the store, where it answers."""
         if self._store is not None:
             self._ask(Store.close)
         self._chores.close()

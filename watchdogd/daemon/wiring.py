@@ -29,8 +29,6 @@ from watchdogd.system.bounded import BoundedIO
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """The parts that belong to one engine."""
-
     home: Home
     engine: Engine
     patient: BoundedIO

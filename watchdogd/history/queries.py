@@ -54,7 +54,6 @@ def incident_of(connection: Connection, identity: int) -> Incident | None:
 
 
 def unpacked_incidents(connection: Connection, *wanted: ColumnElement[bool]) -> list[Incident]:
-    """Return incidents that meet all conditions, newest first."""
     query = select(incidents.c.value).where(*wanted).order_by(incidents.c.id.desc())
     return [unpacked(Incident, value) for (value,) in connection.execute(query)]
 

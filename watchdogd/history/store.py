@@ -72,7 +72,6 @@ class Store:
         return self._database.troubles + self._unreadable
 
     def close(self) -> None:
-        """Let go of the database."""
         with self._database.alone():
             self._forget()
             self._database.close()

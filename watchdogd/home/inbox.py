@@ -81,7 +81,6 @@ class Submission:
 
     @property
     def outcome(self) -> str:
-        """The outcome of that, as its author reports it."""
         text = _text(self.said, "outcome")
         return text if self.by == own_name() else f"{text} (as {self.by} reports)"
 
@@ -180,7 +179,6 @@ def _check_author(found: os.stat_result, *, shared: bool) -> None:
 
 
 def _read(path: Path, kind: str, *, shared: bool) -> Submission:
-    """ValueError says what is wrong with it."""
     text, found = smallfile.read_head(path, _SIZE_LIMIT + 1)
     _check_author(found, shared=shared)
     if len(text) > _SIZE_LIMIT:

@@ -71,7 +71,6 @@ class Home:
 
     @property
     def config(self) -> Path:
-        """The configuration."""
         return self.path / "config.toml"
 
     @property
@@ -101,7 +100,6 @@ class Home:
 
     @property
     def logs(self) -> Path:
-        """The daemon's own logs."""
         return self.path / "logs"
 
     @property

@@ -223,7 +223,6 @@ class Lease:
 
 
 def lease_folder(home: Home) -> Path:
-    """Return the folder of a home's lease."""
     return home.path / ".lease"
 
 

@@ -32,7 +32,6 @@ class Holder:
 
 
 def myself(job_id: str = "") -> Holder:
-    """Return this process as a holder."""
     return Holder(os.urandom(8).hex(), host_name(), _node(), os.getpid(), _born(os.getpid()), job_id)
 
 

@@ -35,7 +35,6 @@ class Pause:
 
 
 def stop_path(home: Home) -> Path:
-    """Return the path of the stop mark."""
     return home.path / "stopped"
 
 

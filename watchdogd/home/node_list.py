@@ -59,7 +59,6 @@ class ListedNode:
         return run is None or self.run in ("", run)
 
     def as_json(self) -> dict[str, object]:
-        """Describe it as JSON."""
         return {
             "node": self.node,
             "run": self.run or None,

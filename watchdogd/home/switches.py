@@ -45,7 +45,6 @@ class Switch(namedtuple("Switch", "run kind places inbox group")):
 
     @property
     def name(self) -> str:
-        """The switch's name in messages."""
         return f"{self.kind} switch"
 
     @property

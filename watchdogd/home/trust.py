@@ -106,7 +106,6 @@ def distrust(path: Path, trusted: Trusted = NOBODY) -> Problem:
 
 
 def _above(place: str, trusted: Trusted) -> Problem:
-    """Return why nothing in this folder shall be used."""
     while True:  # plain text: for each drop-in, each minute, a Path would cost more than the looks themselves
         reason, above = _distrust(place, trusted, itself=False), os.path.dirname(place)
         if reason or above == place:
@@ -196,7 +195,6 @@ def _stranger(listed: Acl | None, found: os.stat_result, trusted: Trusted) -> st
 
 
 def _is_known(found: os.stat_result, trusted: Trusted) -> bool:
-    """Return whether it belongs to somebody whose files are used."""
     if found.st_uid in (0, os.geteuid()) or found.st_uid in trusted.users:
         return True
     if trusted.group is None:

@@ -38,7 +38,6 @@ class Deviation(enum.Enum):
 
 
 def deviation(hard: Status, status: Status) -> Deviation:
-    """Return the deviation of a result with this status."""
     if status is hard:
         return Deviation.SAME
     if status is OK:
@@ -168,5 +167,4 @@ def window(policy: AlertPolicy) -> float:
 
 
 def _recent(flips: tuple[float, ...], policy: AlertPolicy, now: float) -> tuple[float, ...]:
-    """Return the changes within the window."""
     return tuple(time for time in flips if fresh(time, now, window(policy))) if flips else ()

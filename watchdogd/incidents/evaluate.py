@@ -54,8 +54,6 @@ def evaluate(
 
 
 class _Evaluation:
-    """State of one evaluation."""
-
     def __init__(
         self, alerts: AlertState, policies: Mapping[str, AlertPolicy], now: float, muting: Muting
     ) -> None:
@@ -109,7 +107,6 @@ class _Evaluation:
                 self._resolve(state.incident, struck)
 
     def observe(self, observations: Iterable[Observation]) -> None:
-        """Judge the results."""
         worst: dict[SubjectKey, Observation] = {}
         blind: set[str] = set()
         for seen in observations:

@@ -158,7 +158,6 @@ def _event_of(
     now: float,
     inhibited: Sequence[Incident],
 ) -> IncidentEvent:
-    """Return an event to be reported, with its notes."""
     notes = []
     if kind is EventKind.ESCALATION:
         notes.append(f"nobody acknowledged it for {_span(now - (incident.first_notified_at or now))}")

@@ -149,7 +149,6 @@ def _mapping(key: type, way: _Way) -> _Way:
 
 
 def _class(cls: Any) -> _Way:
-    """Return the functions for a dataclass or a named tuple."""
     hints = typing.get_type_hints(cls)
     if hasattr(cls, "_fields"):
         words = f"{cls.__name__} {cls._fields}"

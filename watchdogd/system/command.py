@@ -30,8 +30,6 @@ _NEVER = Event()
 
 
 class Failure(Enum):
-    """Reasons for which a command did not answer."""
-
     UNSTARTED = "it could not be started"
     LATE = "it did not end in time"
     FLOOD = "it printed more than can be kept"
@@ -73,7 +71,6 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """True where it answered with exit code 0."""
         return self.exit_code == 0
 
     @property

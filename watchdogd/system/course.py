@@ -47,7 +47,6 @@ class Course(Sequence[Point]):
         return _course(self.times + later.times, self.values + later.values)
 
     def forget(self, before: float) -> None:
-        """Drop what is older."""
         place = bisect_left(self.times, before)
         del self.times[:place], self.values[:place]
 

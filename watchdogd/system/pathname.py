@@ -48,7 +48,6 @@ _WILD = re.compile(r"[*?\[]")
 
 
 def is_wild(pattern: str) -> bool:
-    """Return whether a path has wildcards."""
     return _WILD.search(pattern) is not None
 
 

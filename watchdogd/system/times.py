@@ -102,7 +102,6 @@ class _LocalZone(tzinfo):
         return None if at is None else at.replace(tzinfo=None).astimezone().utcoffset()
 
     def tzname(self, at: datetime | None) -> str | None:
-        """Return the zone's name at that time: `CET`."""
         return None if at is None else at.replace(tzinfo=None).astimezone().tzname()
 
     def dst(self, _at: datetime | None) -> None:
@@ -110,7 +109,6 @@ class _LocalZone(tzinfo):
         return
 
     def fromutc(self, at: datetime) -> datetime:
-        """Return the local time of a time in UTC."""
         found = at.replace(tzinfo=UTC).astimezone()
         return found.replace(tzinfo=self, fold=_fold(found))
 

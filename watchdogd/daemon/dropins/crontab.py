@@ -54,7 +54,6 @@ def build(dropins: Iterable[DropIn], config: Config, home: Home, scouts: Scouts)
 
 
 def is_dropin(check: str) -> bool:
-    """Return whether this is the name of a drop-in's check."""
     return check.startswith("cron.")
 
 

@@ -68,7 +68,6 @@ class DropIn:
 
     @property
     def runs(self) -> bool:
-        """Return whether it is used."""
         return self.kind is not None and not self.refused
 
 
@@ -78,19 +77,6 @@ def look(home: Home) -> tuple[DropIn, ...]:
     trusted = team_of(home.path)
     for folder in _dropin_folders(home):
         found += _in_folder(folder, trusted)
-    return tuple(found)
-
-
-def stamps(home: Home) -> tuple[tuple[str, Stamp], ...]:
-    """Return what `look` depends on, cheaply: equal stamps mean that nothing was dropped in or edited."""
-    found = []
-    for folder in _dropin_folders(home):
-        found.append((folder.name, _stamp(folder.stat())))
-        try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except PermissionError:
-            continue
-        found += [(f"{folder.name}/{entry.name}", _stamp_of(entry)) for entry in entries]
     return tuple(found)
 
 
@@ -191,13 +177,6 @@ def _shown(name: str) -> str:
 def _stamp(found: os.stat_result) -> Stamp:
     times = found.st_mtime_ns, found.st_ctime_ns
     return (*times, found.st_size, found.st_mode, found.st_ino, found.st_uid, found.st_gid)
-
-
-def _stamp_of(entry: os.DirEntry[str]) -> Stamp:
-    try:
-        return _stamp(entry.stat())
-    except OSError:  # gone since, or a link that leads nowhere
-        return ()
 
 
 OUTPUT_LIMIT = 1_000_000

@@ -44,7 +44,6 @@ class Check:
 
     @property
     def run_name(self) -> str:
-        """Return the run's name, or empty."""
         return self.run.name if self.run else ""
 
 
@@ -86,7 +85,6 @@ def with_defaults(
 
 
 def policy(check: Check, config: Config) -> AlertPolicy:
-    """Return how the check's results are judged."""
     alerts = config.alerts
     return AlertPolicy(
         confirm=check.confirm,

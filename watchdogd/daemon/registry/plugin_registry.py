@@ -76,7 +76,7 @@ class PluginEntry:
 
     @property
     def foreign(self) -> bool:
-        """Not ours."""
+        """Return whether it is not ours."""
         return self.origin != "built-in"
 
 
@@ -116,7 +116,6 @@ def entries_of(module: Any, source: str, origin: str) -> list[PluginEntry]:
 
 
 def built_in() -> list[PluginEntry]:
-    """Return our own plugins."""
     from watchdogd import plugins
 
     return [entry for each in plugins.modules() for entry in entries_of(each, each.__name__, "built-in")]
@@ -159,7 +158,6 @@ def scout(module: str, origin: str) -> list[PluginEntry]:
 
 
 def skipped(entries: Iterable[PluginEntry]) -> list[PluginEntry]:
-    """Return those that cannot be used."""
     return [entry for entry in entries if entry.skipped]
 
 

@@ -63,7 +63,6 @@ class CallQueue:
             return self._calls.popleft()
 
     def send(self, value: Reply | Returned | None) -> None:
-        """Say something to the daemon."""
         with self._sending:
             self._connection.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 

@@ -55,7 +55,6 @@ class UnkillableProcesses:
 
     @property
     def lives(self) -> bool:
-        """Return whether it is still there."""
         return _born(self.pid) == self.born
 
 
@@ -127,7 +126,6 @@ class WorkerPool:
 
     @property
     def busy(self) -> bool:
-        """Return whether an answer may still come."""
         return bool(self._waiting) or any(worker.calls for worker in self._workers)
 
     @property
@@ -287,7 +285,6 @@ class WorkerPool:
                 self._attend(worker)
 
     def _superfluous(self, worker: WorkerProcess) -> bool:
-        """Return whether it is kept no longer."""
         shared, waiting = self._shared(worker.lane), any(not call.alone for call in self._waiting)
         return not waiting and len(shared) > self._warm and worker is not shared[0]
 

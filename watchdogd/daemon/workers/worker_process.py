@@ -46,7 +46,6 @@ class WorkerProcess:
         return self.since + (STARTING if self.fresh else self.calls[0].timeout)
 
     def slow(self, now: float) -> bool:
-        """Return whether the call that it works on holds up others."""
         return bool(self.calls) and now - self.since > IMPATIENCE
 
     @property

@@ -90,7 +90,6 @@ class Wire:
         self._in = bytearray()
 
     def fileno(self) -> int:
-        """Return the socket's descriptor, for a selector."""
         return self._socket.fileno()
 
     @property
@@ -105,7 +104,6 @@ class Wire:
         self.flush()
 
     def flush(self) -> None:
-        """Send as much as the socket takes."""
         with contextlib.suppress(OSError):  # full: later; closed: `receive` tells so
             while self._out:
                 sent = self._socket.send(memoryview(self._out)[:_CHUNK])
@@ -128,5 +126,4 @@ class Wire:
         return values
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
