@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from watchdogd.history.schema import (
     changes,
+    check_states,
     events,
     facts,
     gaps,
@@ -35,7 +36,6 @@ from watchdogd.history.schema import (
     pulses,
     readings,
     series,
-    standings,
     starts,
     subjects,
     touches,
@@ -128,7 +128,7 @@ def _turning(_dialect: str, table: Table) -> Any:
 
 _MAKERS: Mapping[Callable[[str, Table], Any], Sequence[Table]] = {
     _adding: (subjects, series, readings, changes, events, notifications, gaps, touches),
-    _putting: (standings, pulses, incidents, facts, memories, starts),
+    _putting: (check_states, pulses, incidents, facts, memories, starts),
     _settling: (notifications,),
     _turning: (subjects,),
 }
