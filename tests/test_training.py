@@ -1049,7 +1049,76 @@ def test_a_job_without_a_limit_has_no_end(
     guard = make(time_left="10m")
     wait_for("squeue's answer", lambda: guard._job_end is not None and guard._job_end.end == math.inf)
     assert not guard.poll()
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err.count("job 4711 has no time limit: no time_left; exit_after stops it") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "stops", "said"),
+    [
+        ("stime = {at}\n    Resource_List.walltime = 02:00:00", True, "job 88.batch ends at "),
+        ("start_time = {at}\n    Resource_List.walltime = 7200", True, "as qstat tells"),
+        ("resources_used.walltime = 01:55:00\n    Resource_List.walltime = 02:00:00", True, "ends at "),
+        ("stime = {at}\n    Resource_List.walltime = 24:00:00", False, "ends at "),
+        ("stime = {at}\n    Resource_List.ncpus = 4", False, "job 88.batch has no time limit"),
+        (
+            "stime = nonsense\n    Resource_List.walltime = 02:00:00",
+            False,
+            "tells when the job ends: no time_left",
+        ),
+    ],
+)
+def test_the_end_of_a_job_of_pbs(
+    body: str,
+    stops: bool,
+    said: str,
+    make: Make,
+    squeue: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = time.asctime(time.gmtime(time.time() - 6900))
+    qstat = squeue("exit 1").with_name("bin") / "qstat"
+    qstat.write_text(
+        f"#!/bin/sh\ncat <<'END'\nJob Id: 88\n    Job_Name = tr4\n    {body.format(at=at)}\nEND\n"
+    )
+    qstat.chmod(0o755)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.setenv("PBS_JOBID", "88.batch")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    guard = make(time_left="10m")
+    errors = ""
+
+    def told() -> bool:
+        nonlocal errors
+        errors += capsys.readouterr().err
+        return said in errors
+
+    wait_for("the line", told)
+    wait_for("the verdict", lambda: guard.poll().stop is stops)
+    assert errors.count("watchdogd: ") == 1
+
+
+def test_a_plain_process_has_no_end_and_says_so_at_once_and_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("SLURM_JOB_ID", "SLURM_JOB_END_TIME", "PBS_JOBID"):
+        monkeypatch.delenv(name, raising=False)
+    guard = make(time_left="10m")
+    assert not guard.poll()
+    assert (
+        capsys.readouterr().err.count("no job of Slurm or PBS is known here: no time_left; exit_after") == 1
+    )
+
+
+def test_a_duration_ends_it_where_nobody_tells_an_end(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = make(exit_after="19h50m")
+    assert not guard.poll()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 71400)
+    wish = guard.poll()
+    assert (wish.stop, wish.reason) == (True, "time limit: exit_after 1190 min has passed")
+    with pytest.raises(ValueError, match="exit_after = 'soon': write seconds"):
+        make(exit_after="soon")
 
 
 def test_an_end_that_nobody_knows_is_told(

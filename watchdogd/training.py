@@ -322,15 +322,16 @@ def _amount(given: str | float | None) -> MemoryAmount | None:
     return MemoryAmount(number * SIZES.get(unit, 1), 0.0, _gib(number * SIZES.get(unit, 1)))
 
 
-def _seconds(given: str | float | None) -> float | None:
+def _seconds(given: str | float | None, key: str = "time_left") -> float | None:
     """Seconds from a number or a duration such as 90s, 15m, 1h30m; None for no limit and for "auto"."""
-    if given is None or given == "auto":
+    if given is None or (given == "auto" and key == "time_left"):
         return None
     text = str(given).strip()
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     if not re.fullmatch(r"(\d+[smhd])+", text):
-        raise ValueError(f"time_left = {text!r}: write seconds, a duration such as 10m or 1h30m, or auto")
+        auto = ", or auto" if key == "time_left" else ""
+        raise ValueError(f"{key} = {text!r}: write seconds, a duration such as 10m or 1h30m{auto}")
     return float(sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"(\d+)([smhd])", text)))
 
 
@@ -583,10 +584,8 @@ def _rank() -> int | None:
     return None
 
 
-def _slurm_end(job: str) -> float | None:
-    """Return when a Slurm job will be ended, in seconds since the epoch; infinity without a limit.
-
-    None where Slurm does not say.
+def _answer(argv: list[str]) -> str:
+    """Return what a batch system's command prints, or nothing where it fails or takes too long.
 
     Inherited variables of Slurm can change what squeue prints and of which jobs: they are kept from it.
     """
@@ -594,21 +593,64 @@ def _slurm_end(job: str) -> float | None:
     env = {key: value for key, value in os.environ.items() if not key.startswith(ours) or key == "SLURM_CONF"}
     env.update(TZ="UTC0", LC_ALL="C")
     try:
-        squeue = subprocess.Popen(
-            ["squeue", "--noheader", "--jobs", job, "--format", "%e"],
-            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        process = subprocess.Popen(
+            argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
     except OSError:
-        return None
+        return ""
     try:
-        output = squeue.communicate(timeout=SLURM_DEADLINE)[0].decode("ascii", "replace").split()
+        output = process.communicate(timeout=SLURM_DEADLINE)[0].decode("ascii", "replace")
     except subprocess.TimeoutExpired:
-        squeue.kill()
+        process.kill()
         # A squeue that hangs in the kernel survives even this; it is not waited for.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            squeue.communicate(timeout=1)
+            process.communicate(timeout=1)
+        return ""
+    return output if process.returncode == 0 else ""
+
+
+def _slurm_end(job: str) -> float | None:
+    """Return when a Slurm job will be ended, in seconds since the epoch; infinity without a limit.
+
+    None where Slurm does not say.
+    """
+    said = _answer(["squeue", "--noheader", "--jobs", job, "--format", "%e"]).split()
+    return _parse_end(said[0]) if said else None
+
+
+def _pbs_end(job: str) -> float | None:
+    """Return the same of a job of PBS, by `qstat -f`: its start and the walltime that it asked for."""
+    said = dict(re.findall(r"^ +([\w.]+) = (.+?)\s*$", _answer(["qstat", "-f", job]), re.MULTILINE))
+    if not said:
         return None
-    return _parse_end(output[0]) if squeue.returncode == 0 and output else None
+    limit = _walltime(said.get("Resource_List.walltime", ""))
+    if limit is None:
+        return float("inf")
+    began = _pbs_time(said.get("stime") or said.get("start_time") or "")
+    used = _walltime(said.get("resources_used.walltime", ""))
+    if began is None and used is not None:
+        began = time.time() - used
+    return None if began is None else began + limit
+
+
+def _walltime(text: str) -> float | None:
+    """Return the seconds of `24:00:00`, `90:00` or `3600`."""
+    if not re.fullmatch(r"\d+(:\d+){0,2}", text):
+        return None
+    seconds = 0
+    for part in text.split(":"):
+        seconds = 60 * seconds + int(part)
+    return float(seconds)
+
+
+def _pbs_time(text: str) -> float | None:
+    """Return the time of `Tue Nov 24 10:00:00 2026`, as qstat prints it, here in UTC."""
+    months = "JanFebMarAprMayJunJulAugSepOctNovDec"
+    found = re.match(r"\w{3} (\w{3}) +(\d+) (\d+):(\d+):(\d+) (\d{4})", text)
+    if not found or months.find(found[1]) % 3:
+        return None
+    day, hour, minute, second, year = map(int, found.groups()[1:])
+    return float(calendar.timegm((year, months.find(found[1]) // 3 + 1, day, hour, minute, second)))
 
 
 def _parse_end(text: str) -> float | None:
@@ -621,14 +663,16 @@ def _parse_end(text: str) -> float | None:
 
 
 class JobEnd:
-    """The end of this process's Slurm job, read again from time to time, since limits get extended.
+    """The end of this process's job of Slurm or PBS, read again from time to time: limits get extended.
 
     One controller serves all. Rank 0 reads every ten minutes, and when it would be time to stop; the others
     only then, up to two minutes later (a quarter of the margin at most), so as not to ask in one second.
     """
 
     def __init__(self, rank: int) -> None:
-        self._job = os.environ.get("SLURM_JOB_ID")
+        slurm = os.environ.get("SLURM_JOB_ID")
+        self._job = slurm or os.environ.get("PBS_JOBID")
+        self._read_end = _slurm_end if slurm else _pbs_end
         told = os.environ.get("SLURM_JOB_END_TIME", "")
         self.end = float(told) if told.isdigit() else None
         self._rank = rank
@@ -650,9 +694,22 @@ class JobEnd:
 
     def read(self) -> None:
         """Asks Slurm; what was known before stays where it does not answer."""
-        end = _slurm_end(str(self._job))
+        end = self._read_end(str(self._job))
         self._asked = time.time()
         self.end = self.end if end is None else end
+
+    def known(self) -> str:
+        """Return what is not as usual of it, in a line, or empty: there is a limit, and Slurm tells it."""
+        if self._job is None and self.end is None:
+            return "no job of Slurm or PBS is known here: no time_left; exit_after stops it"
+        if self.end is None:
+            return "neither SLURM_JOB_END_TIME nor squeue or qstat tells when the job ends: no time_left"
+        if self.end == float("inf"):
+            return f"job {self._job} has no time limit: no time_left; exit_after stops it"
+        if self._read_end is _pbs_end and self._job:
+            when = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(self.end))
+            return f"job {self._job} ends at {when}, as qstat tells: time_left counts from there"
+        return ""
 
     def near(self, now: float, margin: float) -> bool:
         """Return whether to stop: by a reading made when it was time to; by none where Slurm is silent."""
@@ -772,8 +829,9 @@ class Guard:
     count beside them, since those are always pressed.
 
     memory_free: stop when less memory is left: "5%" of the limit, "20GiB", or bytes; else as the daemon says.
-    gpu_memory_free: the same for torch's current GPU. time_left: stop so long before the end of the Slurm
-    job: seconds, "10m", or "auto": twice the longest of the last 1000 steps, and a save. signals: SIGUSR1
+    gpu_memory_free: the same for torch's current GPU. time_left: stop so long before the end of the job
+    of Slurm or PBS: seconds, "10m", or "auto": twice the longest of the last 1000 steps, and a save.
+    exit_after: stop so long after this Guard began, for sites that tell no end: "19h50m". signals: SIGUSR1
     and SIGTERM ask for a stop (call this and poll in the main thread); other handlers of them, set before
     or after, are called first. every: seconds between two looks at the switches. heartbeat: rank 0 writes
     step and loss to the inbox, for the watchdog to see progress.
@@ -792,6 +850,7 @@ class Guard:
         memory_free: str | float | None = None,
         gpu_memory_free: str | float | None = None,
         time_left: str | float | None = None,
+        exit_after: str | float | None = None,
         signals: bool = True,
         every: float = 1.0,
         heartbeat: bool = True,
@@ -807,6 +866,8 @@ class Guard:
         self._memory_free = _amount(memory_free)
         self._gpu_memory_free = _amount(gpu_memory_free)
         self._time_left, self._auto = _seconds(time_left), time_left == "auto"
+        self._exit_after = _seconds(exit_after, "exit_after")
+        self._exit_at = None if self._exit_after is None else time.monotonic() + self._exit_after
         self._every = every
         self._rank = _rank()
         self._beats = heartbeat and self._rank in (None, 0)
@@ -1045,6 +1106,8 @@ class Guard:
 
     def _short_of_time(self) -> str:
         now = time.time()
+        if self._exit_at is not None and time.monotonic() >= self._exit_at:
+            return f"time limit: exit_after {_span(self._exit_after or 0.0)} has passed"
         if self._job_end is None:
             return ""
         if not self._job_end.near(now, self._margin):
@@ -1082,6 +1145,8 @@ class Guard:
             folder = os.path.dirname(getattr(self._places, key))
             if folder != switches and not os.path.isdir(folder):
                 self._say(key, f"there is no folder {folder}: until it is made, nobody can set the {key}")
+        if self._job_end and not (os.environ.get("SLURM_JOB_ID") or os.environ.get("PBS_JOBID")):
+            self._say_end()
         free = self._memory_free or _amount(self._places.memory_free)
         for pool in pools() if free else ():
             if free and free.of(pool.total) > pool.total:
@@ -1204,10 +1269,13 @@ class Guard:
         end = self._job_end
         if end and end.due(time.time(), self._margin):
             end.read()
-            if end.end is None:
-                self._say(
-                    "time", "neither SLURM_JOB_END_TIME nor squeue tells when the job ends: no time_left"
-                )
+            self._say_end()
+
+    def _say_end(self) -> None:
+        """Say once, on the first rank, what is known of the job's end where that is not the usual."""
+        known = self._job_end.known() if self._job_end and self._rank in (None, 0) else ""
+        if known:
+            self._say("time", known)
 
     # Files in the inbox
 

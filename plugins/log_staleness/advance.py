@@ -9,7 +9,7 @@ from watchdogd.plugin import Job, Status
 from watchdogd.plugins.log_staleness.heartbeats import heed_guard, take_beat
 from watchdogd.plugins.log_staleness.new_lines import goes_on, take_lines
 from watchdogd.plugins.log_staleness.progress_state import UNKNOWN
-from watchdogd.plugins.log_staleness.run_log import JobTold, RunLog, Unread, name_of
+from watchdogd.plugins.log_staleness.run_log import Blocks, JobTold, RunLog, Unread, name_of
 from watchdogd.system.codec import codec_of
 
 if TYPE_CHECKING:
@@ -146,6 +146,10 @@ def _take_in(seen: Seen, wishes: Wanted, log: RunLog, *, took_over: bool) -> Non
         _take_news((news for news in seen.files if news.key not in files.places), wishes, log)
     else:
         _take_news(seen.files, wishes, log)
+    files.blocks = {
+        news.key: files.blocks.get(news.key, Blocks()).after(files.places.get(news.key), news.place)
+        for news in seen.files
+    }
     files.places = {news.key: news.place for news in seen.files}
     if files.versions or any(news.version for news in seen.files):
         _keep_versions(seen.files, log)

@@ -23,6 +23,10 @@ Where the log alone would be reported, other checks' signs of work hold that bac
 GPUs at the power that they draw at work, for two hours at most, then it is a WARNING; processors as busy as
 ever, where there are no GPUs, for as long again. What speaks against work shortens nothing; it is named.
 
+A program that buffers its output writes in blocks of kilobytes, hours apart perhaps: once a log grows in
+whole blocks alone, an hour, or three times the longest pause between two, is no hang, and messages say how to
+switch that off (`python -u`).
+
 A run with a Guard needs no log at all: its heartbeats tell step and loss. Where a job that hung ends, that is
 said as such: it is no recovery.
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from watchdogd.plugin import Job
 
 
+BLOCK = 4096
+"""Bytes of which every output buffer is a multiple: C's stdio, Python's and Fortran's, pipes."""
+
+
 @dataclass(slots=True)
 class LookTimes:
     """Times of looks: the `last` one, and the `usual` seconds between two.
@@ -55,6 +59,23 @@ class Labels:
     again: int = 0
 
 
+class Blocks(NamedTuple):
+    """Growth in whole blocks, as of a program that buffers its output: how often, and the longest pause."""
+
+    number: int = 0
+    longest: float = 0.0
+
+    def after(self, before: ReadPosition | None, place: ReadPosition) -> Blocks:
+        """Return it after a look at a file; what grows by anything else is not buffered in blocks."""
+        grew = place.size - (before.size if before else 0)
+        if grew <= 0:
+            return self
+        if place.size % BLOCK or grew % BLOCK:
+            return Blocks()
+        pause = place.grown_at - before.grown_at if before else 0.0
+        return Blocks(self.number + 1, max(self.longest, pause))
+
+
 @dataclass(slots=True)
 class Files:
     """Files of the log: how far each was read (`places`, by the file's key).
@@ -62,7 +83,7 @@ class Files:
     `drawn`: how the open line of each last looked; `versions`: what those that are written anew said, by
     their paths; `skew`: seconds by which the file server's clock is ahead; `missing`: since when there is no
     file, and `obstacle`, what is there instead; `tail`: the last lines, to be shown; `addresses`: hosts by
-    network address, as NCCL tells them.
+    network address, as NCCL tells them; `blocks`: how files grow, where they grow in whole blocks alone.
     """
 
     places: dict[str, ReadPosition] = field(default_factory=dict)
@@ -75,6 +96,14 @@ class Files:
     labels: Labels = field(default_factory=Labels)
     tail: list[str] = field(default_factory=list)
     addresses: dict[str, str] = field(default_factory=dict)
+    blocks: dict[str, Blocks] = field(default_factory=dict)
+
+    @property
+    def buffered(self) -> Blocks | None:
+        """Growth in blocks, where all files that grew lately do so; None: somebody writes line by line."""
+        found = [self.blocks.get(key, Blocks()) for key in self.places]
+        whole = bool(found) and all(each.number for each in found)
+        return max(found, key=lambda each: each.longest) if whole else None
 
 
 @dataclass(slots=True)

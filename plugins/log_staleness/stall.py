@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 LAG = 5.0
 """Seconds by which a heartbeat may be written after the log's line of the same step."""
+_FIRST_BLOCK = 2 * UNKNOWN
+"""Seconds of silence where output comes in whole blocks: of kilobytes, each of many lines."""
+_BLOCK_PAUSES = 3.0
+"""Times the longest pause between two blocks for which the next one may take."""
+UNBUFFER = "its output comes in whole blocks: python -u or PYTHONUNBUFFERED=1 show each line at once"
 _SAVES = "to save, as its Guard asked"
 _QUIET = "quiet phase"
 AFTER_CRASH = 300.0
@@ -240,6 +245,10 @@ def _usual(limits: Limits, look: Look) -> Allowance:
     else:
         usual = Allowance.learned(look.clocks.silence(look.now))
         start = limits.first if starts else None
+        blocks = look.log.files.buffered
+        buffered = max(_BLOCK_PAUSES * blocks.longest, _FIRST_BLOCK) if blocks else 0.0
+        if buffered > max(usual.seconds, start or 0.0):
+            return Allowance(buffered, "its output comes in blocks", passing=True)
     return Allowance(start, Reason.START, passing=True) if start and start > usual.seconds else usual
 
 
@@ -300,6 +309,8 @@ def _known(look: Look, *, number: bool) -> Iterator[str]:
         yield f"job {job.id} {doing}{f' on {job.nodes}' if job.nodes else ''}"
     if look.state.blind:
         yield f"whether its job runs is not known: {look.state.blind}"
+    if look.log.files.buffered:
+        yield UNBUFFER
 
 
 def _unmatched(look: Look, pattern: str) -> Result:

@@ -1018,3 +1018,48 @@ def test_what_another_runs_job_writes_to_its_own_log_hides_no_hang(
     training.path = tmp_path / other
     statuses = training.iterate(41, 40)
     assert statuses[-1] is (Status.OK if counts else Status.CRITICAL)
+
+
+def buffered(training: Training, blocks: int, every: float, size: int = 8192) -> list[Status]:
+    """A program whose output comes in blocks, looked at every ten minutes."""
+    seen, step = [], 0
+    text = ""
+    for _ in range(blocks):
+        while len(text) < size:
+            step += 1
+            text += f"step {step} loss 2.31 grad norm 0.44\n"
+        training.write(text[:size])
+        text = text[size:]
+        for _ in range(round(every / (10 * MINUTE))):
+            training.now += 10 * MINUTE
+            seen.append(training.state())
+    return seen
+
+
+def test_a_job_that_writes_blocks_every_three_quarters_of_an_hour_is_not_hung(training: Training) -> None:
+    training.wanted = {}
+    assert set(buffered(training, 4, 40 * MINUTE)) == {Status.OK}
+    for _ in range(18):
+        training.now += 10 * MINUTE
+        last = training.look()[""]
+    assert last.status is Status.CRITICAL
+    assert "PYTHONUNBUFFERED=1" in last.summary
+
+
+def test_who_writes_line_by_line_gets_no_more_patience_and_no_advice(training: Training) -> None:
+    training.wanted = {}
+    buffered(training, 1, 10 * MINUTE)
+    training.write("step 900 loss 2.30\n")
+    training.now += 10 * MINUTE
+    assert training.state() is Status.OK
+    training.now += 40 * MINUTE
+    last = training.look()[""]
+    assert last.status is Status.CRITICAL
+    assert "PYTHONUNBUFFERED" not in last.summary
+
+
+def test_a_configured_limit_holds_for_blocks_too_and_the_way_out_is_named(training: Training) -> None:
+    buffered(training, 2, 10 * MINUTE)
+    training.now += 15 * MINUTE
+    last = training.look()[""]
+    assert (last.status, "python -u" in last.summary) == (Status.CRITICAL, True)

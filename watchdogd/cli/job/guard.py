@@ -62,6 +62,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--time-left", metavar="DURATION", help="ask so long before the job's end, too")
     parser.add_argument(
+        "--exit-after", metavar="DURATION", help="ask so long after guard began: where no end is told"
+    )
+    parser.add_argument(
         "--memory-free", metavar="AMOUNT", help="ask when less is left: 5%%, 20GiB (default: as configured)"
     )
     parser.add_argument(
@@ -218,6 +221,7 @@ def _guard(args: argparse.Namespace) -> Guard:
             home=args.home,
             memory_free=args.memory_free,
             time_left=args.time_left,
+            exit_after=args.exit_after,
             signals=False,
             heartbeat=False,
         )
