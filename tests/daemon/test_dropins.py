@@ -19,6 +19,7 @@ from tests.lab.dog import Dog
 from tests.waiting import wait_until
 from watchdogd.config.loading import parse
 from watchdogd.config.models import Config
+from watchdogd.daemon.dropins import dropin_jobs
 from watchdogd.daemon.dropins.crontab import Scouts, build
 from watchdogd.daemon.dropins.dropins import DropIn, DropInKind, executable, look
 from watchdogd.daemon.housekeeping import clean_up
@@ -557,3 +558,32 @@ def test_the_daily_chores_are_done_once_a_day_by_ticks_too(dog: Dog) -> None:
     os.utime(dog.home / ".chores", (time.time() - 86500,) * 2)
     assert dog("tick").returncode == 0
     assert not old.exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ("", ["--chdir=/home/w", "--output=/home/w/logs/cron.daily-tidy-%j.out"]),
+        ("--output=%x-%j.out", ["--chdir=/home/w", "--output=/home/w/logs/cron.daily-tidy-%j.out"]),
+        (
+            "-o tidy.out -e err/%j",
+            [
+                "--chdir=/home/w",
+                "--output=/home/w/logs/cron.daily-tidy-%j.out",
+                "--error=/home/w/logs/cron.daily-tidy-%j.err",
+            ],
+        ),
+        ("--output=/scratch/tidy-%j.out", ["--chdir=/home/w"]),
+        ("--chdir=/scratch --output=tidy.out", []),
+    ],
+)
+def test_an_output_that_would_lie_in_home_goes_to_its_logs(
+    tmp_path: Path, asked: str, options: list[str]
+) -> None:
+    path = tmp_path / "tidy.slurm"
+    path.write_text(f"#!/bin/sh\n#SBATCH {asked}\ntrue\n")
+    output = "/home/w/logs/cron.daily-tidy"
+    wish = dropin_jobs.ScriptOptions(
+        str(path), "c", "/home/w", output, "", "", 60.0, frozenset(), 0, dry=False
+    )
+    assert dropin_jobs._options(wish) == ["--comment=c", *options]

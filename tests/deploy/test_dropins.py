@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import os
 import re
 import shutil
@@ -58,6 +59,8 @@ def test_each_is_a_drop_in_with_a_header(tmp_path: Path) -> None:
     kinds = {each.name.partition("/")[2]: each.kind for each in look(home)}
     assert kinds == {
         "old-logs": DropInKind.EXECUTABLE,
+        "compress-logs": DropInKind.EXECUTABLE,
+        "thin-checkpoints": DropInKind.EXECUTABLE,
         "mlocate-update.slurm": DropInKind.SLURM,
         "gpu-diagnostic.slurm": DropInKind.SLURM,
         "offload-checkpoints.slurm": DropInKind.SLURM,
@@ -93,6 +96,59 @@ def test_old_logs_needs_folders_that_are_meant(tmp_path: Path, folders: str) -> 
     done = run(edited("old-logs", tmp_path, folders=folders))
     assert done.returncode in (2, 3)
     assert done.stdout.startswith("old-logs ")
+
+
+# ---------------------------------------------------------------------------- compress-logs
+
+
+def test_old_logs_are_compressed_once_and_what_was_cut_short_is_finished(tmp_path: Path) -> None:
+    logs = tmp_path / "scratch" / "logs"
+    text = "iteration 41 loss 2.31\n" * 900
+    old = [aged(logs / name, 40, text) for name in ("a.log", "deep/with space.err")]
+    stays = [aged(logs / "young.log", 2, text), aged(logs / "small.log", 40), aged(logs / "x.pt", 40, text)]
+    script = edited("compress-logs", tmp_path, folders=f"({logs})")
+    done = run(script)
+    result = read(done.returncode, done.stdout, done.stderr)
+    assert (result.status, result.metrics["compressed"].value) == (Status.OK, 2)
+    assert result.metrics["freed"].value > 30_000
+    assert all(path.exists() for path in stays)
+    for path in old:
+        packed = path.with_name(f"{path.name}.gz")
+        assert gzip.decompress(packed.read_bytes()).decode() == text
+        assert time.time() - packed.stat().st_mtime > 39 * DAY
+        assert not path.exists()
+    aged(old[0], 40, text)  # it was packed, and the end came before it was removed
+    assert run(script).stdout.startswith("compress-logs OK - 0 files")
+    assert not old[0].exists()
+    aged(old[0], 40, f"another file\n{text}")
+    assert run(script).returncode == 0
+    assert old[0].exists(), "a packed file of another content replaces nothing"
+
+
+@pytest.mark.parametrize("folders", ["()", "(/tmp)", "(relative/logs)"])
+def test_compress_logs_needs_folders_that_are_meant(tmp_path: Path, folders: str) -> None:
+    assert run(edited("compress-logs", tmp_path, folders=folders)).returncode in (2, 3)
+
+
+# ---------------------------------------------------------------------------- thin-checkpoints
+
+
+def test_old_checkpoints_are_thinned_and_a_second_run_finds_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    for step in range(1000, 31000, 1000):
+        aged(folder / f"global_step{step}" / "model_00.pt", 30 - step / 1000)
+        os.utime(folder / f"global_step{step}", (time.time() - 20 * DAY,) * 2)
+    (folder / "latest").write_text("global_step7000")
+    aged(folder / ".global_step500.thinned" / "model_00.pt", 30)
+    script = edited("thin-checkpoints", tmp_path, CHECKPOINTS=f' "{folder}/global_step*"')
+    done = run(script)
+    result = read(done.returncode, done.stdout, done.stderr)
+    left = sorted(int(path.name.removeprefix("global_step")) for path in folder.glob("global_step*"))
+    assert left == [1000, 7000, 10000, 20000, 28000, 29000, 30000]
+    assert result.metrics["removed"].value == 23
+    assert not list(folder.glob(".*"))
+    assert run(script).stdout.startswith("thin-checkpoints OK - 0 of 7 checkpoints removed")
+    assert run(edited("thin-checkpoints", tmp_path)).returncode == 3
 
 
 # ---------------------------------------------------------------------------- mlocate-update

@@ -115,6 +115,13 @@ def test_accounting_and_whom_slurm_shows() -> None:
     assert states(cluster.judge_users("ines", {"otto"}, {"PrivateData": "none"})) == [FINE]
 
 
+def test_how_many_files_home_holds() -> None:
+    few = home_storage.judge_files({"logs": 1200, "evidence": 30, "": 9})
+    assert few.state == FINE
+    assert few.text == "home holds 1,239 files: 1,200 in logs, 30 in evidence, 9 in home itself"
+    assert home_storage.judge_files({"logs": 60_000}).state == WARNING
+
+
 @pytest.mark.parametrize(
     ("site", "said"),
     [

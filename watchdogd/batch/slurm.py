@@ -179,6 +179,7 @@ _SCRIPT_OPTIONS = {
     "partition": "-p",
     "account": "-A",
     "output": "-o",
+    "error": "-e",
     "chdir": "-D",
     "job-name": "-J",
     "exclude": "-x",
@@ -186,7 +187,7 @@ _SCRIPT_OPTIONS = {
 
 
 def script_options(script: str) -> dict[str, str]:
-    """Return those of partition, account, output, chdir, job-name and exclude that the script sets.
+    """Return those of partition, account, output, error, chdir, job-name and exclude that the script sets.
 
     sbatch stops at the first line that is neither empty nor a comment, and takes abbreviations.
     """

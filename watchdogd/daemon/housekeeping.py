@@ -28,7 +28,7 @@ DRAFTS = 86400.0
 BEATS = 7 * 86400.0
 LEFT = 86400.0
 """Seconds after which drafts, heartbeats that nobody renews, and samples, stacks and requests for them go."""
-_OUTPUT = re.compile(r"cron\..+-\d+\.out|(?:daemon|link)\.log\.\d+")
+_OUTPUT = re.compile(r"cron\..+-\d+\.(?:out|err)|(?:daemon|link)\.log\.\d+")
 _STACKS = re.compile(r"(?!\.).+\.stacks(?:-request|\.[^.]+\.\d+\.(?:txt|json))")
 _DRAFT = re.compile(r"\..+\.\d+\.(?:[0-9a-f]{8}|new)")
 

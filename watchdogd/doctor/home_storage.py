@@ -6,7 +6,7 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from watchdogd.doctor.diagnosis import Diagnosis, Installation, ask, broken, fine, warning
@@ -25,6 +25,8 @@ SKEW_WARN = 5.0
 """Seconds between this machine's clock and the file server's from which ages of files mislead."""
 _MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _LOCAL = frozenset({"overlay", "ext3", "ext4", "xfs", "btrfs"})
+MANY = 50_000
+"""Files of one home that are too many for a quota of inodes, and for a look at them."""
 _LEAST = {BYTES: (10e6, 200e6)}
 _LEAST_FILES = (100.0, 2000.0)
 _MOVE = "move it to a file system that all nodes see: watchdogd --home DIR init"
@@ -62,6 +64,7 @@ def look(installation: Installation) -> Iterator[Diagnosis]:
         yield judge_skew(skew)
     finally:
         trial.unlink(missing_ok=True)
+    yield judge_files(files_of(home.path))
     yield from judge_room(models.statvfs_limits(os.statvfs(home.path)))
 
 
@@ -100,6 +103,30 @@ def judge_skew(skew: float) -> Diagnosis:
     ahead = "ahead of" if skew > 0 else "behind"
     text = f"the file server is {format_duration(abs(skew))} {ahead} this machine: ages of logs look wrong"
     return warning("clock", text, "have the administrators fix NTP (chronyc tracking)")
+
+
+def files_of(home: Path) -> dict[str, int]:
+    """Count the files of each folder of home, down to the bottom, MANY at most; "" is home itself."""
+    counts: dict[str, int] = {}
+    for folder, _, names in os.walk(home):
+        top = os.path.relpath(folder, home).partition("/")[0].strip(".")
+        counts[top] = counts.get(top, 0) + len(names)
+        if sum(counts.values()) >= MANY:
+            break
+    return counts
+
+
+def judge_files(counts: Mapping[str, int]) -> Diagnosis:
+    """Judge how many inodes watchdogd's own folders hold."""
+    most = sorted(counts, key=lambda name: -counts[name])[:3]
+    number = sum(counts.values())
+    shown = ", ".join(f"{counts[name]:,} in {name or 'home itself'}" for name in most if counts[name])
+    at_least = "more than " if number >= MANY else ""
+    text = f"home holds {at_least}{number:,} files: {shown}"
+    if number < MANY:
+        return fine("files", text)
+    fix = "a shorter [daemon] keep_logs or [history] keep; what you put there yourself is yours to remove"
+    return warning("files", text, fix)
 
 
 def judge_room(limits: Sequence[StorageLimit]) -> Iterator[Diagnosis]:

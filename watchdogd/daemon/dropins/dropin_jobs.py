@@ -40,7 +40,8 @@ _SCRIPT_LIMIT, _TAIL_LIMIT = 4_000_000, 20_000
 class ScriptOptions:
     """Wish for how a script is submitted.
 
-    `output` is where its output goes when it names no file, without the job's id and ending; `every` in
+    `output` is where its output goes when it names no file, or one that would lie in home, without the job's
+    id and ending; `every` in
     seconds; `users` are those whose daemons share this home; `edited` is when the script was (nanoseconds);
     `dry`: nothing is submitted.
     """
@@ -257,15 +258,23 @@ def _options(wish: ScriptOptions) -> list[str]:
     if reason:
         raise SlurmError(f"is refused: {reason}")
     text, _ = read_head(wish.path, _SCRIPT_LIMIT, follow=True)
-    named = slurm.script_options(text.decode("utf-8", "replace"))
+    named = given = slurm.script_options(text.decode("utf-8", "replace"))
+    ending = wish.output.replace("%", "%%")
+    if "chdir" not in named:  # a relative name would be a file in home for each run, for ever
+        named = {key: value for key, value in named.items() if not _is_relative(key, value)}
     ours = {
         "partition": wish.partition,
         "account": wish.account,
         "chdir": wish.home,
-        "output": f"{wish.output.replace('%', '%%')}-%j.out",
+        "output": f"{ending}-%j.out",
+        "error": f"{ending}-%j.err" if given.get("error") and "error" not in named else "",
     }
     missing = [f"--{key}={value}" for key, value in ours.items() if value and key not in named]
     return [f"--comment={wish.comment}", *missing]
+
+
+def _is_relative(option: str, value: str) -> bool:
+    return option in ("output", "error") and not value.startswith("/")
 
 
 def _tail(wish: ScriptOptions, endings: list[Ending]) -> str:
