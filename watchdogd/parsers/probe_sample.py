@@ -20,17 +20,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import lru_cache
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.parsers.gpu.node_script import GpuNode
-from watchdogd.system.number import count, needed, real, whole
+from watchdogd.system.number import count, needed, real
 from watchdogd.system.smallfile import parse_json
 
-_NAMES = {field.name: field.type for field in fields(Gpu)}
-_TUPLES = frozenset({"throttled", "doubts"})
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def read_gpus(text: str) -> GpuSample | None:
         if gpus is None:
             return None
         readout = Readout(
-            tuple(_gpu(entry) for entry in gpus["list"]), str(gpus["absent"]), bool(gpus["complete"])
+            tuple(_made(Gpu, entry) for entry in gpus["list"]), str(gpus["absent"]), bool(gpus["complete"])
         )
         node = GpuNode(str(said["node"]), readout, str(gpus["trouble"]))
         return GpuSample(str(said["run"]), str(said["job"]), node)
@@ -78,34 +78,37 @@ def read_gpus(text: str) -> GpuSample | None:
 
 
 def _known(gpu: Gpu) -> dict[str, Any]:
-    values = {name: getattr(gpu, name) for name in _NAMES}
-    return {name: value for name, value in values.items() if value not in (None, "", ())}
+    return {name: value for name, value in asdict(gpu).items() if value not in (None, "", ())}
 
 
-def _gpu(entry: dict[str, Any]) -> Gpu:
-    """ValueError where a value is of another kind than its field."""
-    found: dict[str, Any] = {}
-    for name, value in entry.items():
-        if name in _TUPLES:
-            found[name] = tuple(str(item) for item in value)
-        elif name in _NAMES:
-            found[name] = _typed(name, value)
-    return Gpu(**found)
+@lru_cache(maxsize=16)
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
-def _typed(name: str, value: Any) -> Any:
-    wanted = str(_NAMES[name])
-    kinds: dict[str, tuple[type, ...]] = {
-        "str": (str,),
-        "int": (int,),
-        "bool": (bool,),
-        "float": (int, float),
-    }
-    if not isinstance(value, kinds[wanted.partition(" ")[0]]) or (
-        isinstance(value, bool) and "bool" not in wanted
-    ):
-        raise ValueError(f"{name}: {str(value)[:80]}")
-    return needed(real(value)) if isinstance(value, float) else value
+def _made(cls: type[T], said: Mapping[str, Any]) -> T:
+    """Make a dataclass of those keys that are fields of it. TypeError where one is missing.
+
+    ValueError where a value is of another kind than its field.
+    """
+    return cls(**{name: _value(hint, said[name]) for name, hint in _hints(cls).items() if name in said})
+
+
+def _value(hint: Any, value: Any) -> Any:
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return tuple(_value(parts[0], each) for each in value)
+    if origin is Mapping:
+        return {str(name): _value(parts[1], each) for name, each in value.items()}
+    if value is None and type(None) in parts:
+        return None
+    kind = parts[0] if parts else hint
+    if is_dataclass(kind):
+        return _made(kind, value)
+    kinds = (int, float) if kind is float else (kind,)
+    if type(value) not in kinds:
+        raise ValueError(str(value)[:80])
+    return needed(real(value)) if kind is float else value
 
 
 STAT_FORMAT = "%b %f %a %S %c %d"
@@ -183,11 +186,7 @@ def usage_json(
 def read_usage(text: str) -> Usage:
     """Return memory, disks and processor time of a sample. UnreadableError where it is none."""
     try:
-        fields = parse_json(text)
-        memory = None if fields.get("memory") is None else _memory(fields["memory"])
-        disks = {str(path): _disk(disk) for path, disk in fields.get("disks", {}).items()}
-        cpu = None if fields.get("cpu") is None else _cpu(fields["cpu"])
-        return Usage(str(fields["run"]), str(fields["job"]), str(fields["node"]), memory, disks, cpu)
+        return _made(Usage, parse_json(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableError(f"no sample of a probe ({type(error).__name__}: {error})") from None
 
@@ -201,24 +200,3 @@ def read_stat(text: str, *, read_only: bool = False) -> Disk | None:
     blocks, free, available, size, inodes, free_inodes = known
     total = blocks - free + available  # without what is kept for root
     return Disk(available * size, total * size, free_inodes, inodes, read_only)
-
-
-def _memory(fields: dict[str, Any]) -> NodeMemory:
-    processes = tuple(
-        JobProcess(needed(whole(each["pid"])), str(each["command"]), needed(real(each["anonymous"])))
-        for each in fields["processes"]
-    )
-    left, total, held = (needed(real(fields[key])) for key in ("left", "total", "anonymous"))
-    return NodeMemory(str(fields["pool"]), left, total, held, processes)
-
-
-def _cpu(fields: dict[str, Any]) -> Cpu:
-    return Cpu(needed(real(fields["seconds"])), needed(real(fields["at"])), bool(fields["gpus"]))
-
-
-def _disk(fields: dict[str, Any]) -> Disk:
-    free, total, free_inodes, inodes = (
-        needed(real(fields.get(key, 0.0))) for key in ("free", "total", "free_inodes", "inodes")
-    )
-    read_only, trouble = bool(fields.get("read_only", False)), str(fields.get("trouble", ""))
-    return Disk(free, total, free_inodes, inodes, read_only, trouble, needed(whole(fields.get("errno", 0))))
