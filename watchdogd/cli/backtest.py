@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from watchdogd.cli.lookup import store_of
 from watchdogd.cli.output import one_line, print_json, print_line, seconds
+from watchdogd.daemon.backtesting import Alert
+from watchdogd.daemon.setup import Setup
 from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
+from watchdogd.plugins.log_staleness.replay import Stall
 from watchdogd.units import format_duration, iso
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable
-
-    from watchdogd.daemon.backtesting import Alert
-    from watchdogd.daemon.setup import Setup
-    from watchdogd.plugins.log_staleness.replay import Stall
 
 AT_MOST = 1 << 30
 """Bytes read of a finished log."""

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import itertools
 import math
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import clean, note, one_line, print_json, print_line, print_results
 from watchdogd.daemon.dropins import dropins
+from watchdogd.daemon.registry.check_factory import Check
+from watchdogd.daemon.round import Engine
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.status_file import observation_json
 from watchdogd.daemon.wiring import assembled
 from watchdogd.home.layout import Home
-from watchdogd.plugin import Plugin, Status
+from watchdogd.incidents.models import Observation
+from watchdogd.plugin import Metric, Plugin, Status
 from watchdogd.system.text import nearest
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
-
-    from watchdogd.daemon.registry.check_factory import Check
-    from watchdogd.daemon.round import Engine
-    from watchdogd.incidents.models import Observation
-    from watchdogd.plugin import Metric
-
 
 _LINES = 50
 """Results and lines of details behind the first line: Nagios and NRPE cut off what is long."""

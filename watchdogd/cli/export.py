@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TextIO
 
 from watchdogd.cli.history import print_csv
 from watchdogd.cli.lookup import store_of
@@ -17,11 +19,6 @@ from watchdogd.history.store import Store
 from watchdogd.home import lease
 from watchdogd.home.layout import Home
 from watchdogd.system import smallfile
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-    from typing import TextIO
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

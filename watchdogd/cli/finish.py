@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import print_json, print_line
@@ -12,14 +13,12 @@ from watchdogd.config import switch_places
 from watchdogd.home import switches
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
+from watchdogd.home.touchfile import Signature
 from watchdogd.system.pathname import file_name
 from watchdogd.system.smallfile import create_file
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
-
-    from watchdogd.home.touchfile import Signature
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import itertools
 import math
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO
 
 from watchdogd.cli.lookup import known_target, store_of
 from watchdogd.cli.output import columns, named, one_line, print_json, print_line, seconds
 from watchdogd.errors import UsageError
+from watchdogd.history.models import Measure, Reading
+from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.units import finite, format_duration, format_size, iso
 
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Sequence
-    from typing import TextIO
-
-    from watchdogd.history.models import Measure, Reading
-    from watchdogd.history.store import Store
-
-    Points = Sequence[tuple[float, float]]
+Points = Sequence[tuple[float, float]]
 
 
 COLUMNS = ("time", "run", "check", "subject", "status", "metric", "value", "unit", "summary")

@@ -11,6 +11,7 @@ from watchdogd.daemon.status_file import incident_json
 from watchdogd.errors import WatchdogError
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident
 from watchdogd.system.account import own_name
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.system.text import close_to
@@ -18,8 +19,6 @@ from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
     import argparse
-
-    from watchdogd.incidents.models import Incident
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

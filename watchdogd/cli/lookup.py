@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -18,10 +19,7 @@ from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.system.text import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from watchdogd.config.models import Config
-    from watchdogd.home.layout import Home
 
 
 def config_of(home: Home, *, pressing: bool = True) -> Config:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from watchdogd.cli.output import print_json, print_line, seconds, terminal
 from watchdogd.config import switch_places
 from watchdogd.errors import UsageError
 from watchdogd.home import node_list
 from watchdogd.home.layout import Home
+from watchdogd.home.node_list import ListedNode
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from watchdogd.home.node_list import ListedNode
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import socket
 import sys
 import time
 from contextlib import redirect_stdout, suppress
-from typing import TYPE_CHECKING
 
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.config.loading import load
+from watchdogd.config.models import Config
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
@@ -17,11 +18,6 @@ from watchdogd.notify.message import test_message
 from watchdogd.notify.notification import addressed
 from watchdogd.notify.senders import sender_of
 from watchdogd.system.text import nearest
-
-if TYPE_CHECKING:
-    import argparse
-
-    from watchdogd.config.models import Config
 
 NOT_DELIVERED = 2
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.cli.lookup import store_of
 from watchdogd.cli.output import one_line, print_json, print_line
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
+from watchdogd.notify.notification import Notification
 from watchdogd.units import format_duration, iso
-
-if TYPE_CHECKING:
-    import argparse
-
-    from watchdogd.notify.notification import Notification
 
 SPAN = 7 * 86400.0
 """How far back `--all` looks."""

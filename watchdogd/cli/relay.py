@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import signal
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from watchdogd.cli.lookup import config_of, existing_store
 from watchdogd.cli.output import note, one_line, print_line, seconds
+from watchdogd.config.models import Config
 from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UsageError, WatchdogError
 from watchdogd.home.layout import Home
+from watchdogd.notify.channel import Sender
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message_relay import Relay
+from watchdogd.notify.notification import Notification
 from watchdogd.notify.senders import sender_of
 from watchdogd.system.text import nearest
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
-
-    from watchdogd.config.models import Config
-    from watchdogd.notify.channel import Sender
-    from watchdogd.notify.notification import Notification
 
 log = logging.getLogger(__name__)
 

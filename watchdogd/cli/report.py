@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watchdogd.cli import status
 from watchdogd.cli.lookup import store_of
@@ -14,9 +14,6 @@ from watchdogd.errors import HomeError
 from watchdogd.home.layout import Home
 from watchdogd.system import umask
 from watchdogd.system.smallfile import replace_file
-
-if TYPE_CHECKING:
-    import argparse
 
 SINCE = "7d"
 

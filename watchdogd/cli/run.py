@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import signal
 import time
-from typing import TYPE_CHECKING
 
 from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.cli.output import print_line
 from watchdogd.daemon import daemon_log, wiring
 from watchdogd.daemon.daemon import Daemon
+from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
 from watchdogd.errors import StalledError
 from watchdogd.home import markers
 from watchdogd.home.layout import Home
 from watchdogd.notify.dead_mans_switch import heartbeat_of
-
-if TYPE_CHECKING:
-    import argparse
-
-    from watchdogd.daemon.setup import Setup
 
 ENDING = 60
 """Seconds for letting go of the lease, the workers and the chain where rounds come about no more."""

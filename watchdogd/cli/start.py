@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
-from typing import TYPE_CHECKING
 
 from watchdogd.chain import launch, link, links, shutdown
+from watchdogd.chain.link import LinkOptions
+from watchdogd.chain.links import ChainResult
 from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.config.secret import withhold
 from watchdogd.daemon.setup import Setup
 from watchdogd.errors import UnitError, UsageError
 from watchdogd.home.layout import Home
 from watchdogd.system.times import parse_walltime
-
-if TYPE_CHECKING:
-    import argparse
-
-    from watchdogd.chain.link import LinkOptions
-    from watchdogd.chain.links import ChainResult
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import secrets
-from typing import TYPE_CHECKING
 
 from watchdogd.cli import report, status
 from watchdogd.cli.output import print_line, seconds
 from watchdogd.errors import HomeError
 from watchdogd.home.layout import Home
 from watchdogd.system.smallfile import read_plain
-
-if TYPE_CHECKING:
-    import argparse
 
 PORT = 8807
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,100}")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.home.trust import distrust, team_of
 from watchdogd.system.smallfile import NoPlainFileError, read_plain
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from watchdogd.config.models import Config
     from watchdogd.home.layout import Home
 

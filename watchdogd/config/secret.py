@@ -6,6 +6,7 @@ import base64
 import contextlib
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ from watchdogd.system import command
 from watchdogd.system.smallfile import read_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from watchdogd.home.layout import Home
 
 MASK = "****"

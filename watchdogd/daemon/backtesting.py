@@ -8,26 +8,22 @@ that they had. Confirmation, causes, reminders and maintenance windows are the p
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.registry.plugin_loading import load
+from watchdogd.daemon.setup import Setup
 from watchdogd.history import retention
+from watchdogd.history.models import Reading
 from watchdogd.incidents import evaluate
 from watchdogd.incidents.models import AlertState, Observation
 from watchdogd.notify.message import compose
+from watchdogd.notify.notification import Message, Notification
 from watchdogd.plugin import Plugin, Result, Status
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from watchdogd.daemon.registry.check_factory import Check
-    from watchdogd.daemon.setup import Setup
-    from watchdogd.history.models import Reading
-    from watchdogd.notify.notification import Message, Notification
-
-    Judge = Callable[[str, Mapping[str, float]], Result | None]
-    """(subject, numbers) → what the present parameters say of them; None: as it was recorded."""
+Judge = Callable[[str, Mapping[str, float]], Result | None]
+"""(subject, numbers) → what the present parameters say of them; None: as it was recorded."""
 
 HOLDS = 2 * 3600.0
 """Seconds for which a number stands when none follows: old ones are means of an hour."""

@@ -6,17 +6,14 @@ A file of `watchdogd/notify/channels/` holds one; another package brings one by 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from watchdogd.config.channels import ChannelSection
 from watchdogd.config.fields import OneLine, OneLines, PathText, SecretField, SendingRate, WebSecretField
 from watchdogd.errors import ConfigError, DeliveryError, PartlyDeliveredError
+from watchdogd.home.layout import Home
 from watchdogd.notify.notification import Item, Message, Notification
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.home.layout import Home
 
 __all__ = [
     "CONNECT_TIMEOUT",

@@ -8,17 +8,13 @@ then say that all is well while it is bad again.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
+from collections.abc import Container
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.notify.delivery_policy import Health
-from watchdogd.notify.notification import incident_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Container
-
-    from watchdogd.notify.notification import Item, Message, Notification
+from watchdogd.notify.notification import Item, Message, Notification, incident_thread
 
 REMEMBERED = 14 * 86400.0
 """Seconds for which ended rows are read again after a restart."""

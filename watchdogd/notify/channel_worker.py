@@ -9,23 +9,17 @@ acknowledgement, and the row is marked; or none, and the message is sent (once m
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import DeliveryError, HistoryError, PartlyDeliveredError, WatchdogError
-from watchdogd.notify.locks import LockedError
-from watchdogd.notify.plan import DeliveryPlan, after_try, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from watchdogd.notify.channel import Sender
-    from watchdogd.notify.channel_state import ChannelState
-    from watchdogd.notify.delivery_policy import Policy
-    from watchdogd.notify.locks import ChannelLock
-    from watchdogd.notify.notification import Notification
-    from watchdogd.notify.plan import Delivered, Send
-    from watchdogd.notify.waiting_rows import Rows
+from watchdogd.notify.channel import Sender
+from watchdogd.notify.channel_state import ChannelState
+from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.locks import ChannelLock, LockedError
+from watchdogd.notify.notification import Notification
+from watchdogd.notify.plan import Delivered, DeliveryPlan, Send, after_try, plan
+from watchdogd.notify.waiting_rows import Rows
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-from watchdogd.errors import PartlyDeliveredError
+from watchdogd.errors import DeliveryError, PartlyDeliveredError
+from watchdogd.notify.notification import Notification
 
 if TYPE_CHECKING:
-    from watchdogd.errors import DeliveryError
     from watchdogd.notify.channel_state import Notified
-    from watchdogd.notify.notification import Notification
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,23 +14,20 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from watchdogd.errors import DeliveryError, WatchdogError
 from watchdogd.home import lease_record
+from watchdogd.home.layout import Home
 from watchdogd.home.lease import server_age
 from watchdogd.home.lease_record import NOBODY, Holder, lives, myself
 from watchdogd.notify.plan import Delivered
 from watchdogd.system.smallfile import NoPlainFileError, create_file, open_plain, parse_json, read_head
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from watchdogd.home.layout import Home
 
 Value = TypeVar("Value")
 

@@ -5,23 +5,19 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from watchdogd.config.models import Config
 from watchdogd.errors import HistoryError
 from watchdogd.notify import senders as made
+from watchdogd.notify.channel import Sender
 from watchdogd.notify.channel_state import REMEMBERED
-from watchdogd.notify.message_outbox import Outbox
+from watchdogd.notify.locks import Locks
+from watchdogd.notify.message_outbox import ChannelTrouble, Outbox
+from watchdogd.notify.notification import Notification
 from watchdogd.system.clock import SteadyClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from watchdogd.config.models import Config
-    from watchdogd.notify.channel import Sender
-    from watchdogd.notify.locks import Locks
-    from watchdogd.notify.message_outbox import ChannelTrouble
-    from watchdogd.notify.notification import Notification
 
 log = logging.getLogger(__name__)
 

@@ -9,23 +9,17 @@ least goes first, so that one message that a channel does not like holds no othe
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_policy import Health, after_failure, after_success, next_step
-from watchdogd.notify.notification import Message, Notification, addressed, incident_thread
+from watchdogd.notify.delivery_policy import Health, Policy, after_failure, after_success, next_step
+from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
 from watchdogd.notify.reports import Reports, digest, hearers
 from watchdogd.system.text import one_line
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-
-    from watchdogd.notify.delivery_policy import Policy
-    from watchdogd.notify.notification import Item
 
 STORM = 20
 """Rows ready to go from which on many are sent before they are marked."""

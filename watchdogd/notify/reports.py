@@ -5,19 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+from watchdogd.notify.delivery_policy import Health, Policy
 from watchdogd.notify.message import ORDER
 from watchdogd.notify.notification import Message, Notification, addressed
 from watchdogd.system.text import excerpt, one_line, verbatim
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from watchdogd.notify.delivery_policy import Health, Policy
 
 ABOUT = "outbox-"
 """How the threads of reports begin."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from watchdogd.config.channels import QuietHoursSection
+from watchdogd.config.models import Config
 from watchdogd.errors import ConfigError, DeliveryError
-from watchdogd.notify.channel import Channel
+from watchdogd.home.layout import Home
+from watchdogd.notify.channel import Channel, Sender
 from watchdogd.notify.delivery_policy import Policy, QuietHours
+from watchdogd.notify.notification import Notification
 from watchdogd.system.times import LOCAL_ZONE, zone_named
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.config.channels import QuietHoursSection
-    from watchdogd.config.models import Config
-    from watchdogd.home.layout import Home
-    from watchdogd.notify.channel import Sender
-    from watchdogd.notify.notification import Notification
 
 RELAY_LOOK = 60.0
 """Seconds between two looks at what a relay shall deliver: that it did is heard of without one, and a tick

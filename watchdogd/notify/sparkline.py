@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from watchdogd.units import format_duration, format_size
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 24

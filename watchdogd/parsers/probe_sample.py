@@ -22,15 +22,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.system.number import count, needed, real
 from watchdogd.system.smallfile import parse_json
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +80,11 @@ def _known(gpu: Gpu) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=16)
-def _hints(cls: type[Any]) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _made(cls: type[T], said: Mapping[str, Any]) -> T:
+def _made(cls: Any, said: Mapping[str, Any]) -> Any:
     """Make a dataclass of those keys that are fields of it. TypeError where one is missing.
 
     ValueError where a value is of another kind than its field.
@@ -186,9 +184,10 @@ def usage_json(
 def read_usage(text: str) -> Usage:
     """Return memory, disks and processor time of a sample. UnreadableError where it is none."""
     try:
-        return _made(Usage, parse_json(text))
+        usage: Usage = _made(Usage, parse_json(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableError(f"no sample of a probe ({type(error).__name__}: {error})") from None
+    return usage
 
 
 def read_stat(text: str, *, read_only: bool = False) -> Disk | None:

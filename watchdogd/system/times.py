@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from cronsim import CronSim
 
 from watchdogd.errors import UnitError
 from watchdogd.system.number import digits
 from watchdogd.units import parse_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cronsim import CronSim
-
 
 _NICKNAMES = {
     "@yearly": "0 0 1 1 *",

@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from prometheus_client import Metric as Family
 
 from watchdogd.batch import run_models
 from watchdogd.errors import ConfigError
 from watchdogd.plugin import Status
 from watchdogd.system.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from prometheus_client import Metric as Family
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _UNITS = {

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hmac
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from watchdogd.errors import WatchdogError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 LOOPBACK = "127.0.0.1"
 COOKIE = "watchdogd"

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from watchdogd.batch import live_job
+from watchdogd.batch.live_job import LiveJob
 from watchdogd.cli.output import one_line, print_json, seconds, terminal
 from watchdogd.cli.status_tables import live_view
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import Home
+from watchdogd.plugin import Job, Run
 from watchdogd.plugins.gpu_health import activity
 from watchdogd.plugins.gpu_health.activity import NamedGpu
 from watchdogd.probe.answers import GpuSurvey, query_gpus
 from watchdogd.units import format_size
-
-if TYPE_CHECKING:
-    import argparse
-
-    from watchdogd.batch.live_job import LiveJob
-    from watchdogd.plugin import Job, Run
 
 COLUMNS = ("node", "GPU", "use", "power", "temp", "memory", "ECC", "name", "")
 DEADLINE = 30.0

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from watchdogd.batch import live_job
+from watchdogd.batch.live_job import LiveJob
 from watchdogd.cli.output import print_json
 from watchdogd.home.layout import Home
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
-
-    from watchdogd.batch.live_job import LiveJob
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,9 +6,10 @@ that is not configured yet, a fault of its own) are reported on stderr, and the 
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from watchdogd.batch.run_models import run_of
 from watchdogd.cli.output import explained, note, print_json, print_line, seconds, warn
@@ -19,16 +20,10 @@ from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home, absolute
 from watchdogd.plugin import Status
 from watchdogd.preflight import gpu_trial, inspection, verdicts
-from watchdogd.preflight.verdicts import Believed
+from watchdogd.preflight.verdicts import Believed, Finding
 from watchdogd.stacks import stack_folding
 from watchdogd.system.bounded import BoundedIO
 from watchdogd.system.number import count
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-
-    from watchdogd.preflight.verdicts import Finding
 
 GO, NO_GO = 0, 2
 _PATIENCE = 30.0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.batch import live_job
 from watchdogd.cli.output import note, print_json, print_line, seconds
@@ -11,11 +12,7 @@ from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
 from watchdogd.stacks import stack_collection, stack_summary
 from watchdogd.stacks.stack_collection import Sampling
-
-if TYPE_CHECKING:
-    import argparse
-
-    from watchdogd.stacks.stack_folding import Group, StackSummary
+from watchdogd.stacks.stack_folding import Group, StackSummary
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,29 +5,25 @@ It shows where each check came from, and the next maintenance windows.
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.config.channels import channel_models, example, is_built_in
 from watchdogd.config.secret import without_passwords
+from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.setup import Setup
 from watchdogd.doctor.setup_wizard import toml_key
 from watchdogd.home.layout import Home
 from watchdogd.units import Amount, Parsed, format_duration, iso, parse_duration
-
-if TYPE_CHECKING:
-    import argparse
-
-    from pydantic.fields import FieldInfo
-
-    from watchdogd.daemon.registry.check_factory import Check
 
 NEXT = 3
 """Windows of each maintenance entry that are shown."""

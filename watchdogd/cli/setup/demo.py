@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from rich.console import Console
 
@@ -18,11 +19,6 @@ from watchdogd.demo.screen import Screen
 from watchdogd.demo.stage import Stage
 from watchdogd.demo.story import STEPS, play
 from watchdogd.units import format_size
-
-if TYPE_CHECKING:
-    import argparse
-    from types import FrameType
-
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

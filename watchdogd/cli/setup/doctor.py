@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from watchdogd.cli.output import one_line, print_json, seconds, terminal
 from watchdogd.config.secret import withhold
 from watchdogd.daemon.setup import Setup
 from watchdogd.doctor import on_partition
-from watchdogd.doctor.diagnosis import BROKEN, FINE, WARNING, Installation, exit_code
+from watchdogd.doctor.diagnosis import BROKEN, FINE, WARNING, Diagnosis, Installation, exit_code
 from watchdogd.doctor.runner import examine
 from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home.layout import Home
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from watchdogd.doctor.diagnosis import Diagnosis
 
 _STYLES = {FINE: "green", WARNING: "yellow", BROKEN: "bold red"}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import grp
 import os
 import socket
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.cli.output import one_line, print_json, print_line, warn
 from watchdogd.doctor import members
@@ -18,10 +20,6 @@ from watchdogd.home.trust import distrust, team_of
 from watchdogd.system.account import group_name, own_name
 from watchdogd.system.smallfile import create_file
 from watchdogd.system.text import close_to
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

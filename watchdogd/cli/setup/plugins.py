@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import shutil
 import sys
 import textwrap
 import types
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchdogd.cli.output import print_json, print_line
 from watchdogd.daemon.dropins import dropins
+from watchdogd.daemon.dropins.dropins import DropIn
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, Source, discover
 from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home.layout import Home
-from watchdogd.plugin import REQUIRED
+from watchdogd.plugin import REQUIRED, Parameter
 from watchdogd.system.text import nearest
 from watchdogd.units import format_duration
-
-if TYPE_CHECKING:
-    import argparse
-
-    from watchdogd.daemon.dropins.dropins import DropIn
-    from watchdogd.plugin import Parameter
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

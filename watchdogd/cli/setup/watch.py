@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import glob
 import time
-from typing import TYPE_CHECKING
 
 from watchdogd.batch import slurm
+from watchdogd.batch.models import Job
 from watchdogd.batch.run_models import slurm_users
 from watchdogd.cli.output import one_line, print_json, print_line, warn
 from watchdogd.config.loading import load
+from watchdogd.config.models import Config
 from watchdogd.doctor import setup_wizard
 from watchdogd.doctor.setup_wizard import AdoptedRun
 from watchdogd.errors import UsageError
@@ -19,12 +21,6 @@ from watchdogd.home.layout import Home
 from watchdogd.parsers.logs import log_files
 from watchdogd.plugins.log_staleness.explain import first_look
 from watchdogd.system.account import own_name
-
-if TYPE_CHECKING:
-    import argparse
-
-    from watchdogd.batch.models import Job
-    from watchdogd.config.models import Config
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
-from watchdogd.notify.channel import Channel, WebSecretField
+from watchdogd.home.layout import Home
+from watchdogd.notify.channel import Channel, Item, Message, Notification, Sender, WebSecretField
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from watchdogd.home.layout import Home
-    from watchdogd.notify.channel import Item, Message, Notification, Sender
 
 SEVERITIES = ("critical", "warning", "unknown")
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, quote, urlencode
 
+from watchdogd.home.layout import Home
 from watchdogd.notify.channel import (
     Channel,
     ConfigError,
     DeliveryError,
+    Item,
+    Message,
+    Notification,
     PartlyDeliveredError,
     SecretField,
+    Sender,
 )
 from watchdogd.notify.notification import incident_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from watchdogd.home.layout import Home
-    from watchdogd.notify.channel import Item, Message, Notification, Sender
 
 _TYPES = {"CRITICAL": "failure", "RESOLVED": "success", "OK": "info", "INFO": "info", "ACTION": "info"}
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, TextIO
 
-from watchdogd.notify.channel import Channel, DeliveryError, SendingRate
+from watchdogd.home.layout import Home
+from watchdogd.notify.channel import Channel, DeliveryError, Notification, Sender, SendingRate
 from watchdogd.system.text import plain
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TextIO
-
-    from watchdogd.home.layout import Home
-    from watchdogd.notify.channel import Notification, Sender
 
 
 class ConsoleChannel(Channel):

@@ -12,33 +12,32 @@ import smtplib
 import socket
 import ssl
 import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import SMTP
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from watchdogd.config.secret import masked, without_passwords
+from watchdogd.home.layout import Home
 from watchdogd.notify.channel import (
     CONNECT_TIMEOUT,
     TIMEOUT,
     Channel,
     ConfigError,
     DeliveryError,
+    Message,
+    Notification,
     OneLine,
     OneLines,
     PartlyDeliveredError,
     SecretField,
+    Sender,
 )
 from watchdogd.system.text import one_line, paragraphs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from watchdogd.home.layout import Home
-    from watchdogd.notify.channel import Message, Notification, Sender
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Servers to which nothing travels over a network."""

@@ -5,22 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from watchdogd.home.layout import absolute
-from watchdogd.notify.channel import Channel, DeliveryError, PathText, SendingRate
+from watchdogd.home.layout import Home, absolute
+from watchdogd.notify.channel import Channel, DeliveryError, Notification, PathText, Sender, SendingRate
 from watchdogd.system import umask
 from watchdogd.system.smallfile import create_file
 from watchdogd.system.text import one_line
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.home.layout import Home
-    from watchdogd.notify.channel import Notification, Sender
-
 
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 """Not blocking: a pipe without a reader would wait for one for ever."""

@@ -14,16 +14,12 @@ The body (version 1; times in ISO 8601 with offset; `incident`, `since` and `sub
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from watchdogd.notify.channel import Channel, WebSecretField
+from watchdogd.home.layout import Home
+from watchdogd.notify.channel import Channel, Item, Notification, Sender, WebSecretField
 from watchdogd.units import iso
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchdogd.home.layout import Home
-    from watchdogd.notify.channel import Item, Notification, Sender
 
 
 class WebhookChannel(Channel):
