@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.batch.run_models import FAIR, SURE, Suspect
+from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused, RasMember
 from watchdogd.parsers.stack_models import Frame, StackDump, Thread
@@ -107,9 +107,9 @@ def test_what_the_gpus_say() -> None:
     assert words([node(1, gpus=gpus(0, 0)), node(2, gpus=gpus(0, 0))], []) == []
 
 
-def guard(rank: int, step: int | None = 41, function: str = "all_reduce") -> Process:
+def guard(rank: int, step: int | None = 41, function: str = "all_reduce", line: int = 7) -> Process:
     file = "torch/distributed/distributed_c10d.py" if function == "all_reduce" else "train.py"
-    frames = (Frame(function, file, 7, f"/x/site-packages/{file}" if "/" in file else f"/home/{file}"),)
+    frames = (Frame(function, file, line, f"/x/site-packages/{file}" if "/" in file else f"/home/{file}"),)
     dump = StackDump(100 + rank, threads=(Thread(id="1", name="MainThread", frames=frames),))
     return Process(f"n{rank // 4 + 1}", 100 + rank, rank, samples=(dump,), step=step)
 
@@ -140,6 +140,11 @@ EXPECTED = {rank: f"n{rank // 4 + 1}" for rank in range(SIZE)}
             [Suspect("Guard", "stands in save (train.py:7), the others in backward (train.py:7)", FAIR, 2,
                      "n1", pid=102)],
         ),
+        (
+            [guard(rank, function="main", line=9 if rank == 0 else 5) for rank in range(SIZE)],
+            [Suspect("Guard", "stands in main (train.py:9), the others in main (train.py:5)", WEAK, 0,
+                     "n1", pid=100)],
+        ),
         ([guard(rank, function=f"f{rank % 2}") for rank in range(SIZE)], []),
         ([guard(rank, 40 if rank > 2 else 41) for rank in range(SIZE)], []),
         ([guard(rank, function="next_batch") for rank in range(SIZE)], []),
@@ -158,11 +163,11 @@ def test_notes_where_nobody_is_accused() -> None:
     assert list(suspects.notes([node(1, ras="")])) == []
 
 
-def test_who_is_behind_at_each_look_slows_the_run_down() -> None:
-    nodes = [node(1, moving=True), node(2, moving=True, lagging=(behind(),))]
+def test_who_is_behind_in_most_looks_slows_the_run_down() -> None:
+    nodes = [node(1, moving=True), node(2, moving=True, lagging=(behind(looks=5),))]
     (found,) = suspects.of_slow(nodes, [])
     assert (found.rank, found.node, found.gpu, found.strength) == (5, "n2", 1, FAIR)
-    assert found.what == "has launched fewer operations than the others in each of 4 looks"
+    assert found.what == "has launched fewer operations than the others in 5 of 6 looks"
 
 
 def cards(*clocks: float, throttled: str = "", utilisation: float = 98.0) -> tuple[Gpu, ...]:

@@ -92,6 +92,7 @@ class Accused:
 
     behind: it has not entered operation `number` of `kind`, which the others have, `by` are missing;
     ahead: it alone has entered `number`; instead: it entered `other` in place of that; absent: no answer.
+    `looks`: in how many of several looks it was behind, where counts grow.
     """
 
     how: str
@@ -102,6 +103,7 @@ class Accused:
     number: int = 0
     by: int = 0
     other: str = ""
+    looks: int = 0
 
 
 def read(text: str) -> RasReport:

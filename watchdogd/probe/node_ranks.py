@@ -13,9 +13,10 @@ import re
 import shutil
 import socket
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psutil
@@ -108,8 +109,8 @@ _TOLD = re.compile(r"(?:TORCH_(?:FR|NCCL)_\w+|NCCL_RAS_\w+|WORLD_SIZE|XDG_CACHE_
 _SMI = ("nvidia-smi", "amd-smi", "rocm-smi")
 _STILL = 1.0
 """Seconds between two looks at NCCL's counts."""
-LOOKS = 4
-"""Looks at counts that grow: one rank that is behind in all of them is slow, one that is in some is not."""
+LOOKS, _GROWING, _LATE = 6, 0.5, 2 / 3
+"""Looks at counts that grow, seconds between them, and the share of them in which who is slow is behind."""
 _ACCUSED = 64
 _LAST = 0.5
 
@@ -134,7 +135,7 @@ class NodeRanks:
     """Ranks of one node, and what NCCL's RAS says of them.
 
     `ras` is the version of NCCL that answered, or empty; `moving`: its counts grew meanwhile, so that
-    `accused` is nobody. `lagging`: who was behind at each of LOOKS looks, while they grew.
+    `accused` is nobody. `lagging`: who was behind in most of LOOKS looks, while they grew.
     """
 
     node: str
@@ -195,15 +196,12 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
 
 
 def _lagging(reports: Sequence[RasReport]) -> tuple[Accused, ...]:
-    """Return who is behind in every report; nobody where there are too few."""
-    behind = [
-        {each.member.process or each.member.rank: each for each in accused if each.how == BEHIND}
-        for accused in map(nccl_ras.accused, reports)
-    ]
-    if len(behind) < LOOKS:
-        return ()
-    always = set.intersection(*(set(each) for each in behind))
-    return tuple(each for who, each in behind[-1].items() if who in always)[:_ACCUSED]
+    """Return who is behind in most reports; nobody where there are too few."""
+    behind = [each for report in reports for each in nccl_ras.accused(report) if each.how == BEHIND]
+    times = Counter(each.member.process or each.member.rank for each in behind)
+    latest = {each.member.process or each.member.rank: each for each in behind}
+    late = [replace(each, looks=times[who]) for who, each in latest.items() if times[who] >= _LATE * LOOKS]
+    return tuple(late)[:_ACCUSED] if len(reports) == LOOKS else ()
 
 
 def _value(future: Future[Any], until: float) -> Any:
@@ -266,7 +264,8 @@ def _ras(place: str, own: Collection[str], pids: Collection[int], until: float) 
             break
         reports.append(report)
         if len(reports) < _enough(reports):
-            time.sleep(min(_STILL, max(until - 2 * _LAST - time.monotonic(), 0.0)))
+            pause = _STILL if len(reports) == 1 else _GROWING
+            time.sleep(min(pause, max(until - 2 * _LAST - time.monotonic(), 0.0)))
     return tuple(reports)
 
 

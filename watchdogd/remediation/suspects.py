@@ -197,9 +197,7 @@ def of_slow(nodes: Sequence[NodeRanks], guards: Sequence[Process]) -> Iterator[S
 
     A stack is looked at once, so that it says little; steps of the Guards differ by the moment of their call.
     """
-    for suspect in _of_nccl(nodes, [each for node in nodes for each in node.lagging]):
-        looks = f"has launched fewer operations than the others in each of {LOOKS} looks"
-        yield replace(suspect, what=looks, strength=FAIR)
+    yield from _of_nccl(nodes, [each for node in nodes for each in node.lagging])
     yield from _of_throttled(nodes)
     ranked = [each for each in guards if each.rank is not None]
     yield from (replace(each, strength=WEAK) for each in _of_stacks(ranked))
@@ -255,7 +253,8 @@ def _of_stacks(ranked: Sequence[Process]) -> Iterator[Suspect]:
     """Accuse the few that stand elsewhere than all others.
 
     Those wait in a collective, or at one place, as they do in backward, where no Python frame says that it
-    communicates.
+    communicates. Another line of the same function says little: one rank alone may write the log, and wait
+    for its GPU there.
     """
     folded = stack_folding.fold(ranked)
     waiting = [group for group in folded.others if group.waits_in] or [*folded.others[:1]]
@@ -264,7 +263,13 @@ def _of_stacks(ranked: Sequence[Process]) -> Iterator[Suspect]:
         return
     for each, group in odd:
         what = f"stands in {_place(group)}, the others in {_place(waiting[0])}"
-        yield Suspect(GUARD, what, FAIR, each.rank, each.node, pid=each.pid)
+        strength = WEAK if _function(group) == _function(waiting[0]) else FAIR
+        yield Suspect(GUARD, what, strength, each.rank, each.node, pid=each.pid)
+
+
+def _function(group: Group) -> tuple[str, str] | None:
+    """Return the function of its own code in which it stands; None where it waits in a collective."""
+    return (group.place.file, group.place.function) if group.place and not group.waits_in else None
 
 
 def _place(group: Group) -> str:
@@ -300,6 +305,8 @@ def _accusation(each: Accused, node: str, process: RankProcess | None, size: int
 
 
 def _what(each: Accused) -> tuple[str, int]:
+    if each.looks:
+        return f"has launched fewer operations than the others in {each.looks} of {LOOKS} looks", FAIR
     kind = "collective operation" if each.kind == "collective" else each.kind
     operation = f"{kind} {each.number}"
     if each.how == ABSENT:
