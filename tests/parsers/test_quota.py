@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from watchdogd.checks import free_space
+from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota import beegfs, gpfs, lfs_quota, repquota, site_tool, zfs_btrfs_ceph
 from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
@@ -268,6 +272,48 @@ def test_a_site_tool_by_pattern() -> None:
     ]
     with pytest.raises(UnreadableError, match="matches nothing"):
         site_tool.read_text(WORKSPACES, r"(?P<used>\d+) potatoes", "ws")
+
+
+AREAS = """Area            Used   Soft   Hard  Grace   Files  Limit
+/home/ines       19G    20G    25G      -     90k   100k
+/scratch/tr11   8.5T   8.0T   9.0T  4days    2.1M   5.0M
+/scratch/tr12   8.5T   8.0T   9.0T   none    2.1M   5.0M
+"""
+AREA = r"^\S+\s+(?P<used>\S+)\s+(?P<soft>\S+)\s+(?P<limit>\S+)\s+(?P<grace>\S+)\s+(?P<files>\S+)"
+
+
+@pytest.mark.parametrize(
+    ("row", "used", "soft", "grace", "expired"),
+    [
+        ("^/home", 19e9, 20e9, "", False),
+        ("tr11", 8.5e12, 8e12, "4days", False),
+        ("/scratch/tr12 ", 8.5e12, 8e12, "", True),
+    ],
+)
+def test_a_row_names_the_file_system_that_is_meant(
+    row: str, used: float, soft: float, grace: str, expired: bool
+) -> None:
+    blocks, files = site_tool.read(AREAS, AREA, "ws", 0.0, row)
+    assert (blocks.used, blocks.soft, blocks.grace, blocks.expired) == (used, soft, grace, expired)
+    assert files.kind == INODES
+
+
+def test_a_row_of_json_of_a_known_form_and_of_nothing() -> None:
+    several = (
+        '[{"path": "/home", "used_bytes": 5}, {"path": "/scratch/tr11", "used_bytes": 7, "soft_bytes": 6}]'
+    )
+    (found,) = site_tool.read(several, None, "ws", 0.0, '"/scratch')
+    assert (found.used, found.soft, found.path) == (7, 6, "/scratch/tr11")
+    weather = site_tool.read(REPQUOTA, None, "repquota", 0.0, "project weather")
+    assert {each.of for each in weather} == {"quota of project weather"}
+    for text, pattern in ((AREAS, AREA), (several, None), (REPQUOTA, None)):
+        with pytest.raises(UnreadableError, match="row '/projappl' matches nothing that ws printed"):
+            site_tool.read(text, pattern, "ws", 0.0, "/projappl")
+
+
+def test_usable_counts_for_what_a_sites_command_tells() -> None:
+    limit = replace(site_tool.read(AREAS, AREA, "ws", 0.0, "^/home")[0], by_site=True)
+    assert free_space.judge(limit, FreeSpaceLimits(), 0.8).total == pytest.approx(20e9)
 
 
 REPQUOTA = """*** Report for project quotas on device /dev/nvme1n1p2

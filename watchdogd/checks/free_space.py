@@ -66,10 +66,11 @@ class Verdict:
 
 
 def judge(limit: StorageLimit, wish: FreeSpaceLimits, usable: float = 1.0) -> Verdict:
-    """Judge a limit; `usable` is the share of a file system's bytes that counts as the whole."""
+    """Judge a limit; `usable` is the share of a file system's or a site's bytes that is the whole."""
     if limit.capacity is None:
         return Verdict(limit, Status.OK, math.inf, math.inf, Thresholds(0.0, 0.0))
-    share = usable if (limit.of, limit.kind) == (FILE_SYSTEM, BYTES) else 1.0
+    whole = limit.of == FILE_SYSTEM or limit.by_site
+    share = usable if whole and limit.kind == BYTES else 1.0
     total, free = limit.capacity * share, limit.free(share)
     thresholds = _thresholds(limit, total, wish)
     status, why = _state(limit, free, thresholds)

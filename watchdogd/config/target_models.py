@@ -63,10 +63,10 @@ def _progress(value: object) -> object:
 
 
 def _quota_pattern(value: object) -> object:
-    known = {"used", "limit", "files", "files_limit"}
+    known = {"used", "limit", "files", "files_limit", "soft", "files_soft"}
     if isinstance(value, str) and not known & set(re.compile(value).groupindex):
         raise ValueError(
-            f"'{value}' names no group: it needs (?P<used>...), and may have limit, files and files_limit"
+            f"'{value}' names no group: it needs (?P<used>...), and may have limit, soft, grace and files"
         )
     return value
 
@@ -124,10 +124,14 @@ class RunSection(Section):
 
 
 class QuotaCommand(Section):
-    """A site's own quota tool: prints JSON, or text on which `pattern` has named groups."""
+    """A site's own quota tool: prints JSON, or text on which `pattern` has named groups.
+
+    `row`: what stands in the rows that are meant, where one answer speaks of several file systems.
+    """
 
     command: tuple[str, ...] = Field(min_length=1)
     pattern: QuotaPattern | None = None
+    row: Pattern | None = None
 
 
 _WRONG_WAY_ROUND = (

@@ -38,7 +38,7 @@ class StorageLimit:
     written where that is less than `hard - used`. `path` is the file system that the tool names: a
     mount point, a directory or a device, empty where it names none; `fileset` the part of it. `at` is when
     the figures were taken (seconds since the epoch), where the tool says so. `inaccurate`: the tool says
-    that they are.
+    that they are. `by_site`: a site's own command tells it, of whatever has room there.
     """
 
     kind: str
@@ -53,6 +53,7 @@ class StorageLimit:
     at: float | None = None
     fileset: str = ""
     inaccurate: bool = False
+    by_site: bool = False
 
     @property
     def user(self) -> str:

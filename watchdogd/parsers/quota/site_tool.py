@@ -23,13 +23,20 @@ _TRIES = 200
 _GPFS = re.compile(r":HEADER:|\bgrace\b[^|\n]{0,99}\|.{0,200}\bdoubt\b|in_doubt")
 
 
-def read(text: str | ToolOutput, pattern: str | None, name: str, now: float) -> list[StorageLimit]:
+def read(
+    text: str | ToolOutput, pattern: str | None, name: str, now: float, row: str | None = None
+) -> list[StorageLimit]:
     """Return the limits that the tool called `name` printed. UnreadableError where nothing is understood.
 
     They are read by `pattern`, else as quota(1), repquota, `lfs quota`, mmlsquota, beegfs-ctl, zfs, btrfs or
-    getfattr print, since sites wrap those, several of them one after the other; else as JSON.
+    getfattr print, since sites wrap those, several of them one after the other; else as JSON. `row`: what the
+    rows that are meant must match: a line of the pattern's match, an object of JSON, a name or path.
     """
-    return _told_apart(_limits(as_output(text), pattern, name, now))
+    said = as_output(text)
+    found = _limits(said, pattern, name, now, row)
+    if row and not found:
+        raise UnreadableError(f"row '{row}' matches nothing that {name} printed: '{first_line(said.text)}'")
+    return _told_apart(found)
 
 
 def _told_apart(found: list[StorageLimit]) -> list[StorageLimit]:
@@ -49,17 +56,22 @@ def _told_apart(found: list[StorageLimit]) -> list[StorageLimit]:
     return numbered
 
 
-def _limits(said: ToolOutput, pattern: str | None, name: str, now: float) -> list[StorageLimit]:
+def _limits(
+    said: ToolOutput, pattern: str | None, name: str, now: float, row: str | None
+) -> list[StorageLimit]:
     if pattern:
         said.know_all()
-        return read_text(said.text, pattern, name)
+        return read_text(said.text, pattern, name, row)
     found: list[StorageLimit] = []
     known = False
     for fits, reader in _FORMS:
         if fits(said):
             found += reader(said, now)
             known = True
-    return found if known else read_json(said, name)
+    if not known:
+        return read_json(said, name, row)
+    words = [f"{each.of} {each.path} {each.fileset}" for each in found]
+    return [each for each, of in zip(found, words, strict=True) if row is None or re.search(row, of)]
 
 
 _FORMS: tuple[
@@ -74,7 +86,7 @@ _FORMS: tuple[
 """Whether an output has a form, and what reads it. Lines that one has understood the next does not see."""
 
 
-def read_json(text: str | ToolOutput, name: str) -> list[StorageLimit]:
+def read_json(text: str | ToolOutput, name: str, row: str | None = None) -> list[StorageLimit]:
     """Return the limits of JSON objects with any of KEYS. UnreadableError where there is none.
 
     One or several may come, also in a list, whatever lines stand about them. An object that has none of the
@@ -86,9 +98,11 @@ def read_json(text: str | ToolOutput, name: str) -> list[StorageLimit]:
     for answer, lines in _documents(said.text):
         is_json = True
         said.know(*lines)
-        for row in answer if isinstance(answer, list) else [answer]:
+        for each in answer if isinstance(answer, list) else [answer]:
+            if row is not None and not re.search(row, json.dumps(each, ensure_ascii=False)):
+                continue
             try:
-                limits = _of_row(row, name) if isinstance(row, dict) else []
+                limits = _of_row(each, name) if isinstance(each, dict) else []
             except UnreadableError:
                 limits = []
             found += limits
@@ -99,7 +113,7 @@ def read_json(text: str | ToolOutput, name: str) -> list[StorageLimit]:
         raise UnreadableError(
             f"{name} printed no JSON and no form that is known: '{line}'; write a pattern for it"
         )
-    if not found:
+    if not found and row is None:
         raise UnreadableError(f"{name} printed none of {', '.join(KEYS)}: '{said.text.strip()[:200]}'")
     return found
 
@@ -128,8 +142,10 @@ def _of_row(row: dict[str, Any], name: str) -> list[StorageLimit]:
         used, hard = row.get(f"used_{unit}"), row.get(f"limit_{unit}")
         if used is not None:
             whose, path = str(row.get("name") or f"quota by {name}"), str(row.get("path") or "")
-            top = None if hard is None else str(hard)
-            found.append(read_limit(kind, whose, str(used), top, base=1000, path=path, at=at))
+            top, low = (None if cell is None else str(cell) for cell in (hard, row.get(f"soft_{unit}")))
+            grace = str(row.get(f"grace_{unit}") or "")
+            limit = read_limit(kind, whose, str(used), top, low or "", base=1000, path=path, at=at)
+            found.append(_graced(limit, grace))
     return found
 
 
@@ -144,22 +160,36 @@ def _date(value: object) -> float | None:
         return None
 
 
-def read_text(text: str, pattern: str, name: str) -> list[StorageLimit]:
-    """Return the limits of every match of `pattern`.
+def _graced(limit: StorageLimit, grace: str) -> StorageLimit:
+    """Return the limit with what the tool says of its grace period: what is left, or that it is over."""
+    if grace.lower() in ("", "-", "--", "0", "n/a", "none") and limit.soft is not None:
+        return replace(limit, expired=grace.lower() == "none" and limit.used > limit.soft)
+    over = grace.lower() in ("expired", "none")
+    return replace(limit, grace="" if over else grace, expired=over) if limit.soft is not None else limit
 
-    Its named groups are used, limit, files, files_limit, and name and updated.
+
+def read_text(text: str, pattern: str, name: str, row: str | None = None) -> list[StorageLimit]:
+    """Return the limits of every match of `pattern`, of those whose lines match `row`, where that is given.
+
+    Its named groups are used, limit, soft, grace, the same with files_ before them (and files for used), and
+    name and updated.
     `k` and `T` are powers of 1000, `KiB` and `TiB` of 1024. UnreadableError where nothing matches, or a
     group is no amount; a group that is blank or unknown says nothing.
     """
     found = []
     for match in re.finditer(pattern, text, re.MULTILINE):
+        begin, end = text.rfind("\n", 0, match.start() + 1) + 1, text.find("\n", match.end())
+        if row and not re.search(row, text[begin : end if end >= 0 else None]):
+            continue
         groups = {key: (value or "").strip() for key, value in match.groupdict().items()}
         whose = groups.get("name") or f"quota by {name}"
         at = _date(groups.get("updated"))
-        for kind, used, hard in ((BYTES, "used", "limit"), (INODES, "files", "files_limit")):
+        for kind, used, more in ((BYTES, "used", ""), (INODES, "files", "files_")):
             if groups.get(used) and groups[used].lower() not in ("-", "unknown", "none"):
-                found.append(read_limit(kind, whose, groups[used], groups.get(hard), base=1000, at=at))
-    if not found:
+                hard, soft = groups.get(f"{more}limit"), groups.get(f"{more}soft", "")
+                limit = read_limit(kind, whose, groups[used], hard, soft, base=1000, at=at)
+                found.append(_graced(limit, groups.get(f"{more}grace", "")))
+    if not found and not row:
         raise UnreadableError(
             f"pattern '{pattern}' matches nothing that {name} printed: '{first_line(text)}'"
         )
