@@ -47,8 +47,13 @@ def decide(
         successor = next((link for link in waiting if f":{me}" in link.dependency), waiting[0])
         surplus = tuple(link.raw_id for link in waiting if link is not successor)
         return SuccessionPlan(cancel=surplus, successor=successor)
-    newest = _newest([link for link in links if link.raw_id != me and link.placed and not link.leaving])
-    if newest and _precedes(mine, newest) and now - (newest.started_at or now) < SLOW_START:
+    others = [link for link in links if link.raw_id != me and link.placed and not link.leaving]
+    newest = max(others, key=_age, default=None)
+    if (
+        newest
+        and (mine is None or _age(mine) < _age(newest))
+        and now - (newest.started_at or now) < SLOW_START
+    ):
         return SuccessionPlan(successor=newest)
     return SuccessionPlan(submit=(f"--begin=now+{every:.0f}",) if every else _dependency(mine))
 
@@ -69,14 +74,6 @@ def _dependency(mine: Job | None) -> tuple[str, ...]:
         return (f"--dependency=afterany:{mine.raw_id}",)
     minutes = max(int((walltime - walltime_margin(walltime)) // 60), 1)
     return (f"--dependency=afterany:{mine.raw_id}?after:{mine.raw_id}+{minutes}",)
-
-
-def _newest(links: Sequence[Job]) -> Job | None:
-    return max(links, key=_age, default=None)
-
-
-def _precedes(mine: Job | None, other: Job) -> bool:
-    return mine is None or _age(mine) < _age(other)
 
 
 def _age(link: Job) -> tuple[float, int]:

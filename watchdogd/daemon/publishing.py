@@ -32,16 +32,12 @@ READABLE = 0o644
 """node_exporter is another user."""
 
 
-class Publisher:
-    """Writes the files of `[report]` and `[prometheus]`; a place that hangs holds up nothing else."""
+class _Places:
+    """Places all over the file systems to which files are written; one that hangs holds up no other."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._places: dict[str, BoundedIO] = {}
-
-    def publish(self, setup: Setup, now: float) -> str:
-        """Write what is due; returns what failed, in one line, or nothing."""
-        return "; ".join(filter(None, (self._report(setup, now), self._textfile(setup))))
 
     def close(self) -> None:
         for place in self._places.values():
@@ -51,6 +47,14 @@ class Publisher:
         if path not in self._places:
             self._places[path] = BoundedIO(path)
         return self._places[path]
+
+
+class Publisher(_Places):
+    """Writes the files of `[report]` and `[prometheus]`."""
+
+    def publish(self, setup: Setup, now: float) -> str:
+        """Write what is due; returns what failed, in one line, or nothing."""
+        return "; ".join(filter(None, (self._report(setup, now), self._textfile(setup))))
 
     def _report(self, setup: Setup, now: float) -> str:
         section = setup.config.report
@@ -94,12 +98,8 @@ LENGTH = 500
 """Characters of a line, at most."""
 
 
-class StatusLines:
-    """Writes the files of `[runs.NAME] pulse`; a place that hangs holds up nothing else."""
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
-        self._places: dict[str, BoundedIO] = {}
+class StatusLines(_Places):
+    """Writes the files of `[runs.NAME] pulse`."""
 
     def beat(self, context: RemediationContext, now: float) -> str:
         """Write a line to each run that has a pulse; returns what failed, in one line, or nothing."""
@@ -110,15 +110,9 @@ class StatusLines:
         )
         return "; ".join(filter(None, failed))
 
-    def close(self) -> None:
-        for place in self._places.values():
-            place.close()
-
     def _append(self, path: str, text: str) -> str:
-        if path not in self._places:
-            self._places[path] = BoundedIO(path)
         try:
-            self._places[path].attempt(partial(append, path, text, self._home))
+            self._at(path).attempt(partial(append, path, text, self._home))
         except OSError as error:
             return f"the pulse {path} cannot be written: {error.strerror}"
         except WatchdogError as error:
@@ -131,7 +125,11 @@ def line(run: str, state: str, results: Sequence[Result], now: float) -> str:
 
     UNKNOWN as long as no check has answered.
     """
-    worst = max((result.status for result in results), key=_severity, default=Status.UNKNOWN)
+    worst = max(
+        (result.status for result in results),
+        key=lambda status: status.severity,
+        default=Status.UNKNOWN,
+    )
     wrong = [result for result in results if result.status is not Status.OK]
     shown = sorted(wrong, key=lambda result: -result.status.severity) or [
         result for result in results if not result.subject
@@ -139,10 +137,6 @@ def line(run: str, state: str, results: Sequence[Result], now: float) -> str:
     said = _joined(result.summary for result in shown) or "no check has answered yet"
     does = f"{state}; " if state else ""
     return f"{iso(now)} {one_line(f'[{worst.name}] {run}: {does}{said}', LENGTH)}"
-
-
-def _severity(status: Status) -> int:
-    return status.severity
 
 
 def _joined(summaries: Iterable[str]) -> str:

@@ -170,7 +170,10 @@ class Setup:
         return (
             {SELF: Route(self.config.default_channels), DELIVERY: Route(), **self.gone}
             | {name: _route(name, self.checks, self.config) for name in _dependencies_of(self.checks)}
-            | {check.name: _route_of(check) for check in self.checks}
+            | {
+                each.name: Route(each.channels, each.runbook, each.entry.foreign, each.channels.only)
+                for each in self.checks
+            }
         )
 
     def with_dropins(self, found: Iterable[DropIn], home: Home) -> Setup:
@@ -220,10 +223,6 @@ def _dependencies_of(checks: Iterable[Check]) -> list[str]:
     """List the checks of the daemon's own that others rest on."""
     followed = dict.fromkeys(name for check in checks for name in check.follows)
     return [name for name in followed if name.startswith(f"{SELF}/")]
-
-
-def _route_of(check: Check) -> Route:
-    return Route(check.channels, check.runbook, check.entry.foreign, check.channels.only)
 
 
 def _route(dependency: str, checks: Iterable[Check], config: Config) -> Route:

@@ -144,12 +144,9 @@ def _absolute(url: str, home: Home) -> URL:
     if backend == "sqlite":
         if parsed.database in (None, "", ":memory:"):
             raise HistoryError("history: [history] url names no file: write 'sqlite:///history.db'")
-        parsed = parsed.set(database=_expanded(home, str(parsed.database)))
+        path = os.path.expandvars(os.path.expanduser(str(parsed.database)))
+        parsed = parsed.set(database=os.path.normpath(os.path.join(home.path, path)))
     return parsed
-
-
-def _expanded(home: Home, path: str) -> str:
-    return os.path.normpath(os.path.join(home.path, os.path.expandvars(os.path.expanduser(path))))
 
 
 def _file(url: URL, home: Home) -> HistoryFile | None:

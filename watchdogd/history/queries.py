@@ -161,10 +161,11 @@ def _alerts(connection: Connection, known: dict[str, str]) -> tuple[AlertState, 
         found[check, subject] = replace(
             state, at=at, attempts=streak, summary=summary, incident=opened.get(incident)
         )
+    newest = connection.execute(select(func.max(incidents.c.id))).scalar() or 0
     alerts = AlertState(
         states=found,
         silences=unpacked(tuple[Silence, ...], known.get("silences", "[]")),
-        next_id=max(int(known.get("next_id", 1)), _next_free(connection)),
+        next_id=max(int(known.get("next_id", 1)), newest + 1),
         pending_recoveries=unpacked(tuple[Incident, ...], known.get("pending_recoveries", "[]")),
     )
     return alerts, tuple(troubles)
@@ -180,10 +181,6 @@ _CHECK_STATES = select(
     pulses.c.summary,
 ).join(pulses, pulses.c.id == check_states.c.id)
 _REFERRED = incidents.c.id.in_(select(check_states.c.incident).where(check_states.c.incident.is_not(None)))
-
-
-def _next_free(connection: Connection) -> int:
-    return (connection.execute(select(func.max(incidents.c.id))).scalar() or 0) + 1
 
 
 _STATUSES = tuple(Status)

@@ -38,6 +38,16 @@ DEFAULT_URL = "sqlite:///history.db"
 _ID_LIMIT = 256
 
 
+class _Child:
+    """Path of a file or folder of home, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, home: Home, _owner: type[Home]) -> Path:
+        return home.path / self._name
+
+
 @dataclass(frozen=True)
 class Home:
     """A home. `path` is absolute; whether a group shares it is read from the folder's own mode."""
@@ -69,53 +79,24 @@ class Home:
 
         return f"watchdogd --home {shlex.quote(str(self.path))} {verb}"
 
-    @property
-    def config(self) -> Path:
-        return self.path / "config.toml"
-
-    @property
-    def good_config(self) -> Path:
-        """The configuration as it was when it was good last."""
-        return self.path / ".config.good.toml"
-
-    @property
-    def history(self) -> Path:
-        """The SQLite file of the default history."""
-        return self.path / "history.db"
-
-    @property
-    def inbox(self) -> Path:
-        """Folder of what colleagues and jobs submit."""
-        return self.path / "inbox"
-
-    @property
-    def switches(self) -> Path:
-        """Default place of the switches, and of the `RUN.json` that say where each run's are."""
-        return self.path / "switches"
-
-    @property
-    def nodes(self) -> Path:
-        """Nodes under suspicion, a file each."""
-        return self.path / "nodes"
-
-    @property
-    def logs(self) -> Path:
-        return self.path / "logs"
-
-    @property
-    def evidence(self) -> Path:
-        """Folder of what was collected when an incident opened."""
-        return self.path / "evidence"
-
-    @property
-    def plugins(self) -> Path:
-        """Python plugins of the user's own."""
-        return self.path / "plugins"
-
-    @property
-    def status(self) -> Path:
-        """The file that `watchdogd status --json` prints; replaced every round."""
-        return self.path / "status.json"
+    config = _Child("config.toml")
+    good_config = _Child(".config.good.toml")
+    """The configuration as it was when it was good last."""
+    history = _Child("history.db")
+    """The SQLite file of the default history."""
+    inbox = _Child("inbox")
+    """Folder of what colleagues and jobs submit."""
+    switches = _Child("switches")
+    """Default place of the switches, and of the `RUN.json` that say where each run's are."""
+    nodes = _Child("nodes")
+    """Nodes under suspicion, a file each."""
+    logs = _Child("logs")
+    evidence = _Child("evidence")
+    """Folder of what was collected when an incident opened."""
+    plugins = _Child("plugins")
+    """Python plugins of the user's own."""
+    status = _Child("status.json")
+    """The file that `watchdogd status --json` prints; replaced every round."""
 
     @cached_property
     def group(self) -> int | None:
