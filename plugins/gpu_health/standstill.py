@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from watchdogd.checks import checkpoint_inventory, work_signs
+from watchdogd.checks import checkpoint_inventory, working
 from watchdogd.plugin import Progress, Result, Run, Status, warning
 from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
 from watchdogd.plugins.gpu_health.figures import describe_gpu
@@ -51,8 +51,8 @@ def _saves(run: Run, now: float) -> bool:
     """Return True while its checkpoints grow: GPUs wait meanwhile. What grows for ever is no save."""
     return any(
         each.kind == checkpoint_inventory.GROWTH_KIND
-        and now - each.at < work_signs.LASTS
-        and each.at - each.since < work_signs.CEILING
+        and now - each.at < working.LASTS
+        and each.at - each.since < working.CEILING
         for each in run.signs
     )
 

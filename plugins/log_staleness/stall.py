@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from watchdogd.checks.work_signs import weigh
+from watchdogd.checks.working import weigh
 from watchdogd.plugin import Metric, Progress, Result, Status, warning
 from watchdogd.plugins.log_staleness import wording
 from watchdogd.plugins.log_staleness.line_templates import MOST

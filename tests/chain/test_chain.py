@@ -22,12 +22,12 @@ from watchdogd.batch import sinfo, slurm
 from watchdogd.batch.models import Job
 from watchdogd.batch.sinfo import Partition
 from watchdogd.chain import chain as chain_module
-from watchdogd.chain import launch, link, links, shutdown, successors
+from watchdogd.chain import launch, link, links, shutdown
 from watchdogd.chain import leadership as tenure_module
 from watchdogd.chain.chain import Chain
 from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.chain.link import LinkJob, LinkOptions
-from watchdogd.chain.successors import SLOW_START, SuccessionPlan, decide
+from watchdogd.chain.links import SLOW_START, SuccessionPlan, decide
 from watchdogd.config.loading import load, parse
 from watchdogd.doctor import delivery
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
@@ -443,18 +443,18 @@ RESERVATIONS = (
 
 
 def test_only_a_maintenance_makes_links_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    (begin,) = successors.begins_of(RESERVATIONS)
+    (begin,) = links.begins_of(RESERVATIONS)
     assert time.strftime("%F %T", time.localtime(begin)) == "2027-01-15 09:00:00"
-    assert successors.begins_of("No reservations in the system\n") == []
+    assert links.begins_of("No reservations in the system\n") == []
     answering(monkeypatch, Answer(("scontrol",), 0, RESERVATIONS, "", 0.1))
-    assert successors.shortest(DAY, begin - DAY / 2) == 0.9 * DAY / 2
-    assert successors.shortest(DAY, begin - 1900) == 1800
-    assert successors.shortest(DAY, begin - 2 * DAY) == 0
-    assert successors.shortest(DAY, begin + 1) == 0
-    assert successors.shortest(DAY, begin - 1700) == 0  # too near for any link
-    assert successors.shortest(600, begin - 300) == 0
+    assert links.shortest(DAY, begin - DAY / 2) == 0.9 * DAY / 2
+    assert links.shortest(DAY, begin - 1900) == 1800
+    assert links.shortest(DAY, begin - 2 * DAY) == 0
+    assert links.shortest(DAY, begin + 1) == 0
+    assert links.shortest(DAY, begin - 1700) == 0  # too near for any link
+    assert links.shortest(600, begin - 300) == 0
     answering(monkeypatch, Answer(("scontrol",), None, "", "", 20.0, "no answer"))
-    assert successors.shortest(DAY, begin - DAY / 2) == 0
+    assert links.shortest(DAY, begin - DAY / 2) == 0
 
 
 def test_a_successor_that_a_maintenance_holds_up_is_replaced_once(
@@ -510,7 +510,7 @@ class Queue:
         monkeypatch.setattr(links, "queued_links", self.queued)
         monkeypatch.setattr(links, "links_and_dropin_jobs", self.queued)
         monkeypatch.setattr(links, "is_unknown", lambda job_id: not self.known)
-        monkeypatch.setattr(successors, "shortest", lambda walltime, now: 0.0)
+        monkeypatch.setattr(links, "shortest", lambda walltime, now: 0.0)
         monkeypatch.setattr(slurm, "sbatch", self.sbatch)
         monkeypatch.setattr(slurm, "scancel", self.scancel)
         return self
@@ -862,7 +862,7 @@ def test_a_successor_may_be_cut_to_what_is_left_before_a_maintenance_when_it_is_
         return 43_200.0
 
     queue = Queue(running(5, since=NOW - 3600)).use(monkeypatch)
-    monkeypatch.setattr(successors, "shortest", shortest)
+    monkeypatch.setattr(links, "shortest", shortest)
     Chain(home, load(home), "5").step(NOW)
     assert asked == [(DAY, NOW - 3600 + DAY - 1800)]
     assert "--time-min=12:00:00" in queue.submitted[0]

@@ -9,8 +9,8 @@ from typing import Any
 
 from watchdogd.batch import slurm
 from watchdogd.batch.models import Job
-from watchdogd.chain import link, links, shutdown, successors
-from watchdogd.chain.successors import SuccessionPlan, decide
+from watchdogd.chain import link, links, shutdown
+from watchdogd.chain.links import SuccessionPlan, decide
 from watchdogd.config.models import Config
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import markers
@@ -158,7 +158,7 @@ class Chain:
             plan = decide(living, self.job_id, now, lost=True, every=every)
         if plan.unseen:
             raise SlurmSilentError(f"squeue does not show this link, job {self.job_id}")
-        if plan.successor and not self._shortened and successors.is_in_the_way(plan.successor):
+        if plan.successor and not self._shortened and links.is_in_the_way(plan.successor):
             self._shortened = True  # the next one fits: it knows of the maintenance
             plan = SuccessionPlan(cancel=(*plan.cancel, plan.successor.raw_id))
         self._successor = plan.successor
@@ -196,10 +196,10 @@ class Chain:
     def _shortest(self, walltime: float, now: float) -> float:
         """Return what Slurm may cut the successor to, which starts when this link has its margin left."""
         if self._shortened:
-            return successors.LEAST if walltime > successors.LEAST else 0.0
+            return links.LEAST if walltime > links.LEAST else 0.0
         mine = self._limit or walltime
         left = self.left(now) - walltime_margin(mine)
-        return successors.shortest(walltime, now + (left if 0 < left < mine else 0.0))
+        return links.shortest(walltime, now + (left if 0 < left < mine else 0.0))
 
     def left(self, now: float) -> float:
         """Return seconds until this link ends; infinite before the first look at the queue."""

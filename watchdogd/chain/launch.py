@@ -17,7 +17,7 @@ from pathlib import Path
 from watchdogd.batch import sinfo, slurm
 from watchdogd.batch.models import Job
 from watchdogd.batch.sinfo import Partition
-from watchdogd.chain import link, links, successors
+from watchdogd.chain import link, links
 from watchdogd.chain.link import LinkJob, LinkOptions
 from watchdogd.chain.links import ChainResult
 from watchdogd.config.models import Config
@@ -210,7 +210,7 @@ def _planned(home: Home, config: Config, wish: LinkOptions) -> _Planned:
     site = sinfo.ask_partitions()
     chosen = site.chosen(wish.partition or config.slurm.partition or "")
     walltime = _walltime(chosen, config, wish)
-    form = link.link_job(home, config, wish, walltime, successors.shortest(walltime, time.time()))
+    form = link.link_job(home, config, wish, walltime, links.shortest(walltime, time.time()))
     return _Planned(form, tuple(filter(None, [sinfo.gpu_warning(chosen, site)])))
 
 

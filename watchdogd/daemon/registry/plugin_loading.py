@@ -1,4 +1,7 @@
-"""Finding the code that a Source names, in whatever process shall run it."""
+"""Finding the code that a Source names, in whatever process shall run it.
+
+As a process of its own (`MODULE|FILE ORIGIN`), the registry's scout, it prints what plugins a module holds.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import pickle
 import shlex
 import stat
 import sys
@@ -49,3 +53,21 @@ def _distrust_cache(folder: str) -> None:
         return
     if mode & stat.S_IWOTH:
         raise PluginError(f"{folder} can be written by everybody: rm -r {shlex.quote(folder)}")
+
+
+def main() -> int:
+    """Print the entries, pickled, as one line of hex; a failure is one line on stderr and exit code 1."""
+    from watchdogd.daemon.registry.plugin_registry import entries_of  # what workers do not need
+
+    module, origin = sys.argv[1:3]
+    try:
+        entries = entries_of(load(module), module, origin)
+        print(pickle.dumps(entries).hex())
+    except BaseException as error:  # noqa: BLE001 - a plugin may raise anything, SystemExit included
+        print(f"{type(error).__name__}: {error}".splitlines()[0], file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

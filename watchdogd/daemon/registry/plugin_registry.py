@@ -143,7 +143,7 @@ def scout(module: str, origin: str) -> list[PluginEntry]:
     """Ask a process of its own what plugins a module or file holds."""
     needed = {key: value for key, value in command.environment().items() if key in _SCOUTS_GET}
     answer = command.ask(
-        [sys.executable, "-P", "-m", "watchdogd.daemon.registry.plugin_scout", module, origin],
+        [sys.executable, "-P", "-m", "watchdogd.daemon.registry.plugin_loading", module, origin],
         deadline=SCOUT_DEADLINE,
         env=needed,
     )
