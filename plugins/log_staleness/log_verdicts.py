@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.plugin import SLOW, Metric, Progress, Result, Status, critical, ok, unknown, warning
+from watchdogd.plugin import SLOW, Metric, Result, Status, critical, ok, unknown, warning
 from watchdogd.plugins.log_staleness import stall, wording
 from watchdogd.plugins.log_staleness.loss_level import WINDOW, rise
 from watchdogd.units import format_duration, iso
@@ -57,7 +57,7 @@ def _not_judged(log: RunLog, excuse: str) -> Iterator[Result]:
     The details are what the log said last: evidence for job_liveness, which tells how the job ended, and why.
     """
     said = ok(f"{wording.before(log)}not judged: {excuse}", details=wording.evidence(log))
-    yield replace(said, progress=Progress())
+    yield replace(said, progress=wording.how_far(log))
     spoken = [SUBJECTS[name] for name, told in _numbers(log).items() if told]
     for subject in [*spoken, *(["must_not_see"] if log.told.forbidden else [])]:
         yield Result(Status.OK, f"not judged: {excuse}", subject=subject, quiet=True)

@@ -336,11 +336,10 @@ def _progress(look: Look, allowed: Allowance, *, stalled: bool = False) -> Progr
     counted = clocks.progressed if clocks.weight >= 1 else 0.0  # what only looks like a count is no step
     at = max(counted, look.stepped)
     pause = "" if stalled else str(allowed.why) if allowed.pause else _announced(clocks)
-    return (
-        Progress(stalled, max(at, look.grew), clocks.due(look.now), pause)
-        if at
-        else Progress(stalled, pause=pause)
-    )
+    far = wording.how_far(look.log)
+    if not at:
+        return replace(far, stalled=stalled, pause=pause)
+    return replace(far, stalled=stalled, at=max(at, look.grew), within=clocks.due(look.now), pause=pause)
 
 
 def _announced(clocks: LogState) -> str:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from watchdogd.batch.run_models import WEAK
 from watchdogd.checks import cause_lookups
 from watchdogd.parsers.logs import progress
-from watchdogd.plugin import Metric, Suspect
+from watchdogd.plugin import Metric, Progress, Suspect
 from watchdogd.system.number import count
 from watchdogd.units import iso
 
 if TYPE_CHECKING:
     from watchdogd.plugins.log_staleness.run_log import LastStep, RunLog
 
+LINE = 300
+"""Characters of the last line that are shown."""
 SLACK = 300.0
 """Seconds before the last progress: who fell silent earlier had nothing more to say, as after a start."""
 
@@ -35,6 +37,16 @@ def cause(log: RunLog) -> str:
 def number(step: LastStep) -> str:
     """Return the last number in words: `iteration 12/90`."""
     return progress.words(step.series, step.number, step.total)
+
+
+def how_far(log: RunLog) -> Progress:
+    """Return how far the run is, as numbers, and the last line that it wrote."""
+    step, said = log.told.step, log.files.tail[-1][:LINE] if log.files.tail else ""
+    if step is None or progress.in_epoch(step.series, step.number):
+        return Progress(said=said)
+    return Progress(
+        done=step.number, total=step.total, unit=progress.unit(step.series), pace=step.seconds, said=said
+    )
 
 
 def numbers(log: RunLog) -> dict[str, Metric]:

@@ -31,12 +31,20 @@ class Progress:
     `stalled`: it does not, though it should. `at` is when it last did, `within` the seconds in which its next
     step is due by its own rhythm; None: not known. `pause` is why it may stand still just now (`quiet phase
     'saving'`), or empty.
+
+    How far it is: `done` of `total`, counted in `unit` (`iteration`), at `pace` seconds each by its own
+    account; None: it does not say. `said` is the last line that it wrote.
     """
 
     stalled: bool = False
     at: float | None = None
     within: float | None = None
     pause: str = ""
+    done: float | None = None
+    total: float | None = None
+    unit: str = ""
+    pace: float | None = None
+    said: str = ""
 
     def recent(self, now: float) -> bool:
         """Return whether its last step is no longer ago than its rhythm has it."""

@@ -20,7 +20,17 @@ from watchdogd.cli.output import named, one_line, terminal
 from watchdogd.plugin import Status
 from watchdogd.system.times import short_time
 from watchdogd.units import format_duration, format_size
-from watchdogd.web.columns import ROUND, cells_of, columns_of, compact, dated, time_of
+from watchdogd.web.columns import (
+    ROUND,
+    STATE_WORDS,
+    cells_of,
+    columns_of,
+    compact,
+    dated,
+    disk_checks,
+    room_of,
+    time_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,6 +50,7 @@ STYLES = {"CRITICAL": "bold red", "WARNING": "yellow", "UNKNOWN": "magenta"}
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STATE_STYLES = {
     "running": "green",
+    "doubtful": "yellow",
     "starting": "cyan",
     "suspended": "yellow",
     "waiting": "cyan",
@@ -82,19 +93,13 @@ def kind_of(seen: Seen, status: Mapping[str, Any]) -> str:
     """Return what the check of this result looks at: `run`, `disk`, or neither: `check`."""
     if seen["run"] and seen["check"] != seen["target"]:
         return "run"
-    return "disk" if seen["check"] in _of_disks(status) else "check"
-
-
-def _of_disks(status: Mapping[str, Any]) -> frozenset[str]:
-    """Return the checks that disks bring."""
-    declared = (each["checks"] for each in status.get("declared", {}).values() if each["watches"] == "disk")
-    return frozenset(check for checks in declared for check in checks if "/" in check)
+    return "disk" if seen["check"] in disk_checks(status) else "check"
 
 
 def results_of(kind: str, status: Mapping[str, Any], now: float) -> dict[str, Results]:
     """Return the results of each run, or of each disk, by its name, in the order of the configuration."""
     found: dict[str, list[Seen]] = defaultdict(list)
-    disks = _of_disks(status)
+    disks = disk_checks(status)
     for seen in status["checks"]:
         if kind == "run" and seen["run"]:
             found[seen["run"]].append(seen)
@@ -131,8 +136,9 @@ def _state(found: Results) -> Text:
     """Return the run's state; green only where it runs and no check of the whole run is bad."""
     state = run_state(found.seen)
     whole = (seen["status"] for seen in found.seen if not seen["subject"])
-    doubted = state == "running" and any(word != "OK" for word in whole)
-    return Text(state, style="yellow" if doubted else _STATE_STYLES.get(state, ""))
+    if state == "running" and any(word != "OK" for word in whole):
+        state = "doubtful"
+    return Text(STATE_WORDS.get(state, state), style=_STATE_STYLES.get(state, ""))
 
 
 def disk_table(disks: Mapping[str, Results], columns: Mapping[str, Column]) -> Table:
@@ -154,31 +160,27 @@ def _disk(name: str, found: Results) -> Iterator[tuple[str | Text, ...]]:
     """Yield a row for bytes and one for inodes, where their size is known; one word where none is."""
     shown = False
     for seen in found.seen:
-        free, total = (_number(seen, metric) for metric in ("free", "total"))
-        if free is None or not total:
+        room = room_of(seen)
+        if room is None:
             continue
-        shown, used = True, min(max(1 - free / total, 0.0), 1.0)
-        left = _number(seen, "full_in")
-        full = "" if left is None else f"full in {compact(left - (found.now - time_of(seen['at'])))}"
-        size = f"{free:,.0f}" if seen["metrics"]["free"]["unit"] != "B" else format_size(free)
-        style = STYLES.get(seen["status"], "")
+        shown = True
+        full = (
+            ""
+            if room.full_in is None
+            else f"full in {compact(room.full_in - (found.now - time_of(seen['at'])))}"
+        )
+        size = format_size(room.free) if room.unit == "B" else f"{room.free:,.0f}"
         yield (
             one_line(name),
-            one_line(seen["subject"] or ""),
-            Text(bar(used), style=style or "green"),
-            f"{100 * used:.0f} %",
+            one_line(room.subject),
+            Text(bar(room.used), style=STYLES.get(room.status, "") or "green"),
+            f"{100 * room.used:.0f} %",
             dated(size, seen, found.now, found.every),
             full,
         )
     if not shown:
         word = found.seen[0]["status"] if found.seen else "not looked at yet"
         yield one_line(name), "", Text(word, style="magenta"), "", "", ""
-
-
-def _number(seen: Seen, metric: str) -> float | None:
-    """Return a metric's value, or None where it was not measured."""
-    value = seen["metrics"].get(metric, {}).get("value")
-    return None if value is None else float(value)
 
 
 def bar(share: float, width: int = BAR) -> str:

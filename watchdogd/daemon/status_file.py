@@ -94,6 +94,14 @@ def declared_json(checks: Iterable[Check]) -> dict[str, Any]:
     return found
 
 
+_HOW_FAR = ("done", "total", "unit", "pace", "said")
+"""Fields of Progress that status.json has only where they are known."""
+
+
+def _known(value: float | str | None) -> float | str | None:
+    return finite(value) if not isinstance(value, str) else value or None
+
+
 def _progress_json(progress: Progress | None, stamp: Callable[[float], str]) -> dict[str, Any] | None:
     if progress is None:
         return None
@@ -102,6 +110,7 @@ def _progress_json(progress: Progress | None, stamp: Callable[[float], str]) -> 
         "at": None if progress.at is None else stamp(progress.at // 1),
         "within": finite(progress.within),
         "pause": progress.pause,
+        **{name: value for name in _HOW_FAR if (value := _known(getattr(progress, name))) is not None},
     }
 
 
@@ -135,14 +144,15 @@ def progress_of(seen: Mapping[str, Any]) -> Progress | None:
     if not progress:
         return None
     at = None if progress["at"] is None else datetime.fromisoformat(progress["at"]).timestamp()
-    return Progress(bool(progress["stalled"]), at, progress["within"], str(progress["pause"]))
+    known = {name: progress[name] for name in _HOW_FAR if name in progress}
+    return Progress(bool(progress["stalled"]), at, progress["within"], str(progress["pause"]), **known)
 
 
 def open_incidents(alerts: AlertState) -> list[Incident]:
-    """Return all incidents that are open, worst and oldest first."""
+    """Return all incidents that are open, by weight."""
     found = [state.incident for state in alerts.states.values() if state.incident]
     live = [incident for incident in found if incident.resolved_at is None]
-    return sorted(live, key=lambda incident: (-incident.status.severity, incident.opened_at))
+    return sorted(live, key=lambda incident: incident.weight)
 
 
 def snapshot(

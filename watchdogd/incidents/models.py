@@ -101,6 +101,15 @@ class Incident:
         return self.opened_at if self.since is None else self.since
 
     @property
+    def weight(self) -> tuple[bool, bool, bool, bool, float]:
+        """By which incidents are sorted, the heaviest first.
+
+        What is critical, what nobody looks after, what is about a run, what is known to be wrong; the oldest.
+        """
+        mild, unknown = self.status is not Status.CRITICAL, self.status is Status.UNKNOWN
+        return mild, bool(self.acknowledged_by), not self.run, unknown, self.opened_at
+
+    @property
     def state(self) -> str:
         """`open`, `acknowledged` or `resolved`."""
         if self.resolved_at is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
 
     from watchdogd.web.timeline import Points
 
-MOST = 600
-"""Points that a line keeps: more than a screen shows."""
-FEW = 8
-"""Lines whose points are kept as they are; more of them share one grid of times, or a page would be huge."""
+FEW = 6
+"""Lines that can be told apart; of more parts (nodes, GPUs) the lowest and the highest values are drawn."""
 SLOTS = 150
-"""Stretches of time of that grid: the lowest and the highest value of each are kept."""
+"""Stretches of time of a chart; the lowest and the highest value of each are kept: no spike is lost."""
+FEWEST = 24
+"""Stretches that a chart keeps on a page of however many lines."""
+VALUES = 30_000
+"""Values on a page: about six characters each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,24 @@ class DrawnChart:
             if not line.dashed
         )
 
+    @property
+    def moves(self) -> bool:
+        """Return whether it shows anything but constants."""
+        return any(f"{low:.4g}" != f"{high:.4g}" for _, _, low, high in self.figures)
 
-GROUPS = ("Disks", "Progress", "Memory", "GPUs")
-"""The first ones on the page; then those that a user's own checks declare, and `More` at last."""
+
+GROUPS = ("Progress", "GPUs", "Memory")
+"""Groups of charts that come first; then those that a user's own checks declare, and `More` at last."""
 MORE = "More"
 
 
-def groups_of(charts: Iterable[DrawnChart]) -> list[str]:
-    """Return the groups of these charts, in the order of the page."""
-    own = sorted({chart.group for chart in charts} - {*GROUPS, MORE})
-    return [*GROUPS, *own, MORE]
+def in_groups(charts: Iterable[DrawnChart]) -> dict[str, list[DrawnChart]]:
+    """Return the charts by their groups, in the order of the page."""
+    found: dict[str, list[DrawnChart]] = defaultdict(list)
+    for chart in charts:
+        found[chart.group].append(chart)
+    order = [*GROUPS, *sorted(found.keys() - {*GROUPS, MORE}), MORE]
+    return {group: found[group] for group in order if group in found}
 
 
 def declared_charts(status: Mapping[str, Any]) -> dict[str, tuple[declaration.Chart, ...]]:
@@ -79,19 +90,24 @@ def charts_of(
     target: str,
     series: Mapping[tuple[str, str], Points],
 ) -> Iterator[DrawnChart]:
-    """Yield the charts of one check, as they are `declared`; where nothing is, one for each metric.
+    """Yield the charts of one check that move, as they are `declared`; else one for each metric.
 
     `target` is the run or disk that it is about.
     """
     if declared is None:
         metrics = dict.fromkeys(metric for _, metric in series if metric != STALLED)
-        declared = [declaration.Chart(metric) for metric in metrics]
+        declared = [declaration.Chart(metric, metric.replace("_", " ")) for metric in metrics]
     for each in declared:
-        if each.limit:
-            yield from _bounded(check, each, target, series)
-        elif lines := tuple(_lines(each.metric, target, series, each.rate)):
-            title = each.title or each.metric
-            yield DrawnChart(f"{check}.{each.metric}", each.group, target, title, each.unit, lines)
+        charts = _bounded(check, each, target, series) if each.limit else _plain(check, each, target, series)
+        yield from (chart for chart in charts if chart.moves)
+
+
+def _plain(
+    check: str, declared: declaration.Chart, target: str, series: Mapping[tuple[str, str], Points]
+) -> Iterator[DrawnChart]:
+    if lines := tuple(_lines(declared.metric, target, series, declared.rate)):
+        title = declared.title or declared.metric
+        yield DrawnChart(f"{check}.{declared.metric}", declared.group, target, title, declared.unit, lines)
 
 
 def _lines(
@@ -103,16 +119,32 @@ def _lines(
         for (subject, name), points in sorted(series.items())
         if name == metric and (scaled := _scaled(points, rate))
     }
-    if len(found) > FEW:
-        begin = min(points[0][0] for points in found.values())
-        width = max(points[-1][0] for points in found.values()) - begin
-        found = {subject: gridded(points, begin, width / SLOTS) for subject, points in found.items()}
-    else:
-        found = {subject: thinned(points) for subject, points in found.items()}
     whole = found.pop("", ())
     if whole and len(found) != 1:
         yield ChartLine("all" if found else target, whole)
-    yield from (ChartLine(subject, points) for subject, points in found.items())
+    if len(found) > FEW:
+        yield from _extremes(found)
+    else:
+        yield from (ChartLine(subject, points) for subject, points in found.items())
+
+
+def _extremes(parts: Mapping[str, Points]) -> Iterator[ChartLine]:
+    """Yield the lowest and the highest of many lines, named after who is it now."""
+    begin = min(points[0][0] for points in parts.values())
+    width = max(max(points[-1][0] for points in parts.values()) - begin, 1.0) / SLOTS
+    slots: dict[int, list[float]] = defaultdict(list)
+    for points in parts.values():
+        for at, value in points:
+            slots[int((at - begin) / width)].append(value)
+    last = {subject: points[-1][1] for subject, points in parts.items()}
+    for word, of, who in (("lowest", min, min), ("highest", max, max)):
+        now = who(last, key=lambda subject: last[subject])
+        points = tuple((begin + slot * width, of(values)) for slot, values in sorted(slots.items()))
+        yield ChartLine(f"{word} of {len(parts)}, now {now}", (*points[:-1], (points[-1][0], last[now])))
+
+
+SPACE = {"bytes": "space used", "inodes": "inodes used"}
+"""Titles of charts of a resource that is bounded, by its subject."""
 
 
 def _bounded(
@@ -123,12 +155,12 @@ def _bounded(
         used, total = (series.get((subject, name), ()) for name in (declared.metric, declared.limit))
         if not used:
             continue
-        lines = [ChartLine(declared.metric, thinned(used))]
+        lines = [ChartLine(declared.metric, used)]
         if total:
-            lines.append(ChartLine("capacity", thinned(total), dashed=True))
+            lines.append(ChartLine("capacity", (total[0], total[-1]), dashed=True))
             lines += _forecast(used[-1], total[-1][1], series.get((subject, declared.full_in), ()))
         unit = "" if subject == "inodes" else declared.unit
-        title = subject or declared.title or declared.metric
+        title = SPACE.get(subject, subject) or declared.title or declared.metric
         yield DrawnChart(f"{check}.{subject}", declared.group, target, title, unit, tuple(lines))
 
 
@@ -144,18 +176,9 @@ def _scaled(points: Points, rate: float) -> Points:
     return tuple((at, rate / value) for at, value in finite if value > 0) if rate else finite
 
 
-def thinned(points: Points, most: int = MOST) -> Points:
-    """At most `most` points: of each stretch of time the lowest and the highest, so that no spike is lost."""
-    if len(points) <= most:
-        return points
-    width = (points[-1][0] - points[0][0]) / (most // 2) or 1.0
-    kept: dict[int, tuple[tuple[float, float], tuple[float, float]]] = {}
-    for point in points:
-        slot = int((point[0] - points[0][0]) / width)
-        low, high = kept.get(slot, (point, point))
-        kept[slot] = (min(low, point, key=_value), max(high, point, key=_value))
-    found = {point for pair in kept.values() for point in pair}
-    return tuple(sorted({*found, points[-1]}))[-most - 3 :]
+def slots_for(lines: int) -> int:
+    """Return into how many stretches each line is divided, where a page has so many lines."""
+    return min(SLOTS, max(FEWEST, VALUES // (2 * max(lines, 1))))
 
 
 def gridded(points: Points, begin: float, width: float) -> Points:

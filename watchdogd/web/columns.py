@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.declaration import Column
+from watchdogd.plugin import Status
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
@@ -14,6 +16,14 @@ if TYPE_CHECKING:
     Seen = Mapping[str, Any]
     """One result, as status.json has it."""
 
+STATE_WORDS = {
+    "hung": "stalled",
+    "doubtful": "running?",
+    "none": "no job",
+    "absent": "no job",
+    "?": "unknown",
+}
+"""Words of states that read otherwise than they are named."""
 ROUND = 60.0
 """Seconds from one round to the next where nobody said."""
 
@@ -69,3 +79,40 @@ def compact(seconds: float) -> str:
 def time_of(text: str) -> float:
     """Seconds since the epoch of a time in status.json."""
     return datetime.fromisoformat(text).timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Room of one disk, in bytes or inodes; `full_in`: seconds until it is full, None: it does not fill."""
+
+    name: str
+    subject: str
+    status: str
+    used: float
+    total: float
+    free: float
+    unit: str
+    full_in: float | None
+
+
+def disks_of(status: Mapping[str, Any]) -> list[Room]:
+    """Return the room of all disks, as far as it is known, the worst first."""
+    checks = disk_checks(status)
+    rows = [row for seen in status["checks"] if seen["check"] in checks and (row := room_of(seen))]
+    return sorted(rows, key=lambda row: -Status[row.status].severity)
+
+
+def disk_checks(status: Mapping[str, Any]) -> frozenset[str]:
+    """Return the checks that disks bring."""
+    declared = (each["checks"] for each in status.get("declared", {}).values() if each["watches"] == "disk")
+    return frozenset(check for checks in declared for check in checks if "/" in check)
+
+
+def room_of(seen: Seen) -> Room | None:
+    """Return the room that a result tells of; None where it does not."""
+    free, total, left = (seen["metrics"].get(name, {}).get("value") for name in ("free", "total", "full_in"))
+    if free is None or not total:
+        return None
+    used = min(max(1 - free / total, 0.0), 1.0)
+    unit = seen["metrics"]["free"]["unit"]
+    return Room(seen["target"], seen["subject"] or "", seen["status"], used, total, free, unit, left)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +15,10 @@ from watchdogd.history.models import STALLED
 from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Plugin, Status
 from watchdogd.plugins import modules
-from watchdogd.system.smallfile import read_head
+from watchdogd.system.smallfile import open_plain
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
 from watchdogd.web.columns import ROUND, cells_of, columns_of
+from watchdogd.web.outlook import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from watchdogd.history.store import Store
     from watchdogd.home.layout import Home
     from watchdogd.incidents.models import Incident
-    from watchdogd.notify.notification import Notification
+    from watchdogd.notify.notification import Message, Notification
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +69,22 @@ def _explaining() -> dict[str, Plugin]:
     return {plugin.name: plugin for plugin in found if plugin.explain}
 
 
-SHOWN = 200
-"""Incidents and messages on the page: the newest."""
+SHOWN = 60
+"""Incidents that are over, messages and deeds on the page: the newest."""
 MANY = 3
 """Parts of a run that are well and shown at once; more of them are folded."""
 _RUNNING = ("", "running")
 """The number by which to know the check that counts a run's jobs."""
-EVIDENCE_FILES, EVIDENCE_BYTES = 8, 20_000
-"""Files of evidence that an incident shows, and bytes of each: the rest is in home."""
+_DONE = ("", "progress")
+"""The number by which a check records how far a run is."""
+EVIDENCE_FILES, EVIDENCE_BYTES = 8, 4_000
+"""Files of evidence that an incident shows, and bytes of the end of each: the rest is in home."""
+WHOLE_BYTES = 20_000
+"""Bytes of a file that is to be downloaded: half of a document is none."""
+LOG, LAST_LINES = "log.txt", 5
+"""The file of the log's end, and how many of its lines stand beside an incident."""
+WITH_EVIDENCE = 10
+"""Incidents whose evidence is on the page: all that are open, as far as that, then the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +94,34 @@ class RunRow:
     name: str
     spans: tuple[Span, ...]
     results: tuple[Mapping[str, Any], ...]
+    far: HowFar
+    lost: float = 0.0
+    incidents: tuple[IncidentRow, ...] = ()
+    charts: tuple[DrawnChart, ...] = ()
     explained: tuple[Explanation, ...] = ()
     cells: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
-        """The run's state now, as `status` has it; `unwatched` while nobody watches."""
+        """The run's state now, as `status` has it; `unwatched` while nobody watches.
+
+        `doubtful` where it seems to run, but a check of the whole of it is bad.
+        """
         last = self.spans[-1].state if self.spans else "unwatched"
-        return last if last == "unwatched" else run_models.run_state(self.results) or last
+        found = last if last == "unwatched" else run_models.run_state(self.results) or last
+        return "doubtful" if found == "running" and self.worst else found
+
+    @property
+    def worst(self) -> Mapping[str, Any] | None:
+        """The worst result about the run as a whole that is not OK."""
+        bad = [each for each in self.results if not each["subject"] and each["status"] != "OK"]
+        return max(bad, key=lambda each: Status[each["status"]].severity, default=None)
+
+    @property
+    def weight(self) -> tuple[bool, bool, int]:
+        """By which runs are sorted, the heaviest first."""
+        severity = max((Status[each["status"]].severity for each in self.results), default=0)
+        return self.state in ("hung", "gone"), self.worst is not None, severity
 
     @property
     def shown(self) -> tuple[Mapping[str, Any], ...]:
@@ -111,10 +142,11 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The beginning of a file that was kept when an incident opened."""
+    """A file that was kept when an incident opened; `cut`: there is more of it in home."""
 
     name: str
     text: str
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +154,32 @@ class IncidentRow:
     """An incident with what was collected when it opened."""
 
     incident: Incident
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def last_lines(self) -> tuple[str, ...]:
+        """The end of the log as it was then."""
+        log = next((each.text for each in self.evidence if each.name == LOG), "")
+        return tuple(line for line in log.splitlines() if line.strip())[-LAST_LINES:]
+
+    @property
+    def files(self) -> tuple[Evidence, ...]:
+        """The evidence to be read here; what is for programs is a download."""
+        return tuple(each for each in self.evidence if not each.name.endswith(".json"))
+
+    @property
+    def downloads(self) -> tuple[Evidence, ...]:
+        """The evidence that is for programs, as far as it is here whole."""
+        return tuple(each for each in self.evidence if each.name.endswith(".json") and not each.cut)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """One message, and what became of it on each channel."""
+
+    at: float
+    message: Message
+    sent: tuple[Notification, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +191,20 @@ class PageContent:
     since: float
     status: Mapping[str, Any]
     runs: tuple[RunRow, ...]
-    incidents: tuple[IncidentRow, ...]
+    open: tuple[IncidentRow, ...]
+    over: tuple[IncidentRow, ...]
     charts: tuple[DrawnChart, ...]
-    messages: tuple[Notification, ...]
+    messages: tuple[MessageRow, ...]
     gaps: tuple[Gap, ...]
     touches: tuple[UserAction, ...]
     links: tuple[Link, ...]
+
+    @property
+    def all_charts(self) -> Iterator[DrawnChart]:
+        """Yield the charts of the runs, and all others."""
+        for run in self.runs:
+            yield from run.charts
+        yield from self.charts
 
 
 def gather(
@@ -147,28 +212,29 @@ def gather(
 ) -> PageContent:
     """Gather the page's content from `since` to `now`. HistoryError where the history cannot be read."""
     measures = store.measures(None, since)
-    incidents = sorted(store.incidents(since=since), key=lambda each: each.state == "resolved")
+    incidents = store.incidents(since=since)
     gaps = store.gaps(since)
     explained = explanations(store, status["checks"], now)
     series = store.series_of(list(dict.fromkeys(each.check for each in measures)), since)
     since = max(
         since, min((points[0][0] for each in series.values() for points in each.values()), default=since)
     )
+    rows = _incident_rows(home, incidents)
+    charts = _charts(measures, series, status)
+    runs = [
+        _run(run, status, series, rows, gaps, since, now, tuple(charts.pop(run, ())), explained)
+        for run in _runs(status["checks"], measures)
+    ]
     return PageContent(
         name=name,
         at=now,
         since=since,
         status=status,
-        runs=tuple(
-            replace(
-                _run(run, status, series, incidents, gaps, since, now),
-                explained=tuple(each for each in explained if each.check.startswith(f"{run}/")),
-            )
-            for run in _runs(status["checks"], measures)
-        ),
-        incidents=tuple(_row(home, incident) for incident in incidents[:SHOWN]),
-        charts=tuple(_charts(measures, series, status)),
-        messages=tuple(reversed(store.notifications(since=since, limit=SHOWN))),
+        runs=tuple(sorted(runs, key=lambda run: run.weight, reverse=True)),
+        open=tuple(row for row in rows if row.incident.resolved_at is None),
+        over=tuple(row for row in rows if row.incident.resolved_at is not None)[:SHOWN],
+        charts=tuple(chart for found in charts.values() for chart in found),
+        messages=message_rows(store.notifications(since=since, limit=8 * SHOWN))[:SHOWN],
         gaps=tuple(gaps),
         touches=tuple(reversed(store.touches(since)[-SHOWN:])),
         links=links(series.get(SELF, {}).get(("chain", "link"), ()))[:SHOWN],
@@ -185,12 +251,15 @@ def _run(
     run: str,
     status: Mapping[str, Any],
     series: Mapping[str, Mapping[tuple[str, str], Any]],
-    incidents: Iterable[Incident],
+    incidents: Iterable[IncidentRow],
     gaps: Iterable[Gap],
     since: float,
     now: float,
+    charts: tuple[DrawnChart, ...],
+    explained: Iterable[Explanation],
 ) -> RunRow:
     mine = {check: points for check, points in series.items() if check.startswith(f"{run}/")}
+    own = tuple(row for row in incidents if row.incident.run == run)
     counted = next((check for check, points in mine.items() if _RUNNING in points), "")
     jobs = mine.get(counted, {})
     results = tuple(each for each in status["checks"] if each["run"] == run)
@@ -198,38 +267,72 @@ def _run(
         {kind: jobs.get(("", kind), ()) for kind in ("running", "waiting", "held", "elsewhere", *IDLE)},
         stalled=[points[key] for points in mine.values() for key in points if key[1] == STALLED],
         gone=[
-            (each.opened_at, each.resolved_at or now)
-            for each in incidents
-            if each.check == counted and each.status is Status.CRITICAL
+            (row.incident.opened_at, row.incident.resolved_at or now)
+            for row in own
+            if row.incident.check == counted and row.incident.status is Status.CRITICAL
         ],
         gaps=[(gap.begin, gap.end) for gap in gaps],
         since=since,
         now=now,
     )
-    cells = cells_of(results, columns_of(status), now, status.get("round_every") or ROUND)
-    return RunRow(run, spans, results, cells=cells)
+    done = next((points[_DONE] for points in mine.values() if _DONE in points), ())
+    progress = [each["progress"] for each in results if each.get("progress")]
+    moves = run_models.run_state(results) == "running"
+    return RunRow(
+        run,
+        spans,
+        results,
+        how_far(progress, done, moves=moves),
+        lost(spans, now),
+        own,
+        charts,
+        tuple(each for each in explained if each.check.startswith(f"{run}/")),
+        cells_of(results, columns_of(status), now, status.get("round_every") or ROUND),
+    )
 
 
 def _charts(
     measures: Iterable[Measure],
     series: Mapping[str, Mapping[tuple[str, str], Any]],
     status: Mapping[str, Any],
-) -> Iterable[DrawnChart]:
-    """Yield the charts of all checks; one that is no longer configured is drawn like others of its plugin."""
+) -> dict[str, list[DrawnChart]]:
+    """Return the charts of all checks by run, disk or check.
+
+    One that is not configured any more is drawn like others of its plugin.
+    """
     runs = {each.check: each.run for each in measures}
     declared_by_name = {SELF: (), **declared_charts(status)}
+    found: dict[str, list[DrawnChart]] = defaultdict(list)
     for check, points in series.items():
         target, _, plugin = check.rpartition("/")
         declared = declared_by_name.get(check, declared_by_name.get(plugin))
-        yield from charts_of(check, declared, runs[check] or target or check, points)
+        owner = runs[check] or target or check
+        found[owner] += charts_of(check, declared, owner, points)
+    return found
 
 
-def _row(home: Home, incident: Incident) -> IncidentRow:
-    return IncidentRow(incident, tuple(_evidence(home, incident.id)))
+def message_rows(notifications: Iterable[Notification]) -> tuple[MessageRow, ...]:
+    """Return each message once with all of its channels, the newest first."""
+    found: dict[str, list[Notification]] = defaultdict(list)
+    for each in notifications:
+        found[each.key.rpartition("@")[0]].append(each)
+    rows = [MessageRow(each[0].created_at, each[0].message, tuple(each)) for each in found.values()]
+    return tuple(sorted(rows, key=lambda row: row.at, reverse=True))
+
+
+def _incident_rows(home: Home, incidents: Iterable[Incident]) -> tuple[IncidentRow, ...]:
+    """Return what is open by weight, then what is over, newest first."""
+    found = list(incidents)
+    ordered = sorted((each for each in found if each.resolved_at is None), key=lambda each: each.weight)
+    ordered += sorted((each for each in found if each.resolved_at), key=lambda each: -(each.resolved_at or 0))
+    return tuple(
+        IncidentRow(incident, tuple(_evidence(home, incident.id)) if place < WITH_EVIDENCE else ())
+        for place, incident in enumerate(ordered)
+    )
 
 
 def _evidence(home: Home, identity: int) -> Iterable[Evidence]:
-    """Yield the heads of the files that were kept; what cannot be read is left out."""
+    """Yield the files that were kept, of the log its end; what cannot be read is left out."""
     folder = home.evidence / str(identity)
     try:
         files = sorted(path for path in folder.iterdir() if path.is_file() and not path.is_symlink())
@@ -237,7 +340,10 @@ def _evidence(home: Home, identity: int) -> Iterable[Evidence]:
         return
     for path in files[:EVIDENCE_FILES]:
         try:
-            text, _ = read_head(path, EVIDENCE_BYTES)
+            with open(open_plain(path), "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(size - EVIDENCE_BYTES, 0) if path.name == LOG else 0)
+                text = file.read(WHOLE_BYTES if path.suffix == ".json" else EVIDENCE_BYTES)
         except OSError:
             continue
-        yield Evidence(path.name, text.decode("utf-8", "replace"))
+        yield Evidence(path.name, text.decode("utf-8", "replace"), size > len(text))

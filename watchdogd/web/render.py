@@ -1,29 +1,35 @@
-"""The picture as one HTML file: styles, charts' library and numbers inside, nothing to fetch."""
+"""The page as one HTML file: styles, charts' library and numbers inside, nothing to fetch."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import math
 import time
 from bisect import bisect_right
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from watchdogd.system.text import plain
+from watchdogd.system.times import short_time
 from watchdogd.units import format_duration, format_size
-from watchdogd.web.charts import FEW, groups_of
-from watchdogd.web.timeline import HOLDS
+from watchdogd.web.charts import gridded, in_groups, slots_for
+from watchdogd.web.columns import STATE_WORDS, disks_of, time_of
+from watchdogd.web.outlook import coarse, headline
+from watchdogd.web.timeline import HOLDS, drawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from watchdogd.history.models import Gap
-    from watchdogd.web.charts import DrawnChart
+    from watchdogd.web.charts import ChartLine
     from watchdogd.web.content import PageContent
     from watchdogd.web.timeline import Points, Span
 
@@ -35,15 +41,19 @@ _AHEAD = 366 * 86400.0
 """Seconds ahead for which a page knows this machine's clock: forecasts, and a page that stays open."""
 
 
-def render(picture: PageContent, *, live: bool = False) -> str:
+def render(content: PageContent, *, live: bool = False) -> str:
     """Render the page; `live`: it renews itself, from where it came."""
     template = _environment().get_template("page.html.j2")
     return template.render(
-        picture=picture,
+        content=content,
         live_every=LIVE_EVERY if live else 0,
-        groups=groups_of(picture.charts),
-        few=FEW,
-        offsets=json.dumps(_offsets(picture.since, picture.at + _AHEAD)),
+        headline=headline([run.state for run in content.runs]),
+        disks=disks_of(content.status),
+        zone=time.strftime("%Z", time.localtime(content.at)),
+        offsets=json.dumps(_offsets(content.since, content.at + _AHEAD)),
+        short=lambda at: short_time(at, content.at),
+        ago=lambda at: coarse(max(content.at - at, 0.0)),
+        words=STATE_WORDS,
         assets=_assets(),
     )
 
@@ -71,10 +81,13 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "when": when,
-        "moment": lambda text: when(datetime.fromisoformat(text).timestamp()),
-        "duration": format_duration,
+        "seconds": time_of,
+        "coarse": coarse,
         "figure": figure,
+        "fragment": lambda name: f"#run/{quote(name, safe='')}",
+        "download": lambda text: f"data:application/json,{quote(text)}",
         "script": as_script,
+        "grouped": in_groups,
         "bars": bars,
         "plotted": plotted,
     }
@@ -91,16 +104,21 @@ def _assets() -> dict[str, Markup]:
 
 def when(at: float) -> str:
     """Return a time as people read it, in this machine's zone."""
-    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%a %d %b %H:%M %Z")
 
 
 def figure(value: float, unit: str) -> str:
-    """Return a number with its unit, as short as possible."""
+    """Return a number with its unit, as people write it: `548,500`, `1.6 M`, `80.9 GB`, `0.0123`."""
     if unit == "B":
         return format_size(value)
     if unit == "s":
-        return format_duration(value)
-    return f"{value:,.4g} {unit}".rstrip()
+        return format_duration(value) if abs(value) >= 60 else f"{value:.3g} s"
+    for size, name in ((1e12, " T"), (1e9, " G"), (1e6, " M")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{name}{unit}"
+    digits = 0 if abs(value) >= 1000 else max(2 - math.floor(math.log10(abs(value))), 0) if value else 0
+    shown = f"{value:,.{min(digits, 9)}f}"
+    return f"{shown.rstrip('0').rstrip('.') if '.' in shown else shown} {unit}".rstrip()
 
 
 def as_script(value: object) -> Markup:
@@ -109,43 +127,67 @@ def as_script(value: object) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704 - escaped here
 
 
+BARS = 300
+"""Stretches of a timeline that can be told apart."""
+
+
 def bars(spans: tuple[Span, ...], since: float, now: float) -> list[dict[str, Any]]:
     """Return the spans as percents of the width."""
     whole = max(now - since, 1.0)
     return [
         {
-            "x": round(100 * (span.begin - since) / whole, 3),
-            "width": round(max(100 * (span.end - span.begin) / whole, 0.15), 3),
+            "x": round(100 * (span.begin - since) / whole, 2),
+            "width": round(max(100 * (span.end - span.begin) / whole, 0.15), 2),
             "state": span.state,
-            "text": f"{span.state} for {format_duration(span.end - span.begin)} from {when(span.begin)}",
+            "text": f"{STATE_WORDS.get(span.state, span.state)} for {coarse(span.end - span.begin)}"
+            f" from {short_time(span.begin, now)}",
         }
-        for span in spans
+        for span in drawn(spans, whole / BARS)
     ]
 
 
-def plotted(charts: tuple[DrawnChart, ...], gaps: tuple[Gap, ...] = ()) -> list[dict[str, Any]]:
-    """Return the charts as their script takes them: one axis of times, a column of values a line."""
+def plotted(content: PageContent) -> list[dict[str, Any]]:
+    """Return the charts as their script takes them, thinned out to the size that a page can have."""
+    charts = list(content.all_charts)
+    slots = slots_for(sum(len(chart.lines) for chart in charts))
+    grid = (content.since, max(content.at - content.since, 1.0) / slots)
     return [
         {
             "id": chart.id,
             "unit": chart.unit,
             "lines": [{"label": line.label, "dashed": line.dashed} for line in chart.lines],
-            "columns": _columns(chart, gaps),
+            **drawn_columns([_thinned(line, *grid, slots) for line in chart.lines], content.gaps),
         }
         for chart in charts
     ]
 
 
-def _columns(chart: DrawnChart, gaps: Iterable[Gap]) -> list[list[float | bool | None]]:
-    """Return the times, then the values of each line: None where it has none, False where it breaks off."""
-    lines = [{round(at): float(f"{value:.6g}") for at, value in line.points} for line in chart.lines]
-    breaks = [set() if line.dashed else _breaks(line.points, gaps) for line in chart.lines]
-    times = sorted({at for line in lines for at in line} | {at for found in breaks for at in found})
-    rows = zip(lines, breaks, strict=True)
-    return [
-        list(times),
-        *([values.get(at, False if at in ends else None) for at in times] for values, ends in rows),
-    ]
+def _thinned(line: ChartLine, begin: float, width: float, slots: int) -> ChartLine:
+    if len(line.points) <= 2 * slots:
+        return line
+    return replace(line, points=gridded(line.points, begin, width))
+
+
+def drawn_columns(lines: list[ChartLine], gaps: Iterable[Gap]) -> dict[str, Any]:
+    """Return the times, each after the first as what it is later, and the values of each line in a string.
+
+    A value that is missing is empty, `!` where the line breaks off.
+    """
+    values = [{round(at): _short(value) for at, value in line.points} for line in lines]
+    breaks = [set() if line.dashed else _breaks(line.points, gaps) for line in lines]
+    times = sorted({at for line in values for at in line} | {at for found in breaks for at in found})
+    return {
+        "times": [after - before for before, after in itertools.pairwise([0, *times])],
+        "values": [
+            ",".join(line.get(at, "!" if at in ends else "") for at in times)
+            for line, ends in zip(values, breaks, strict=True)
+        ],
+    }
+
+
+def _short(value: float) -> str:
+    """Return a number with five figures."""
+    return f"{float(f'{value:.5g}'):.12g}"
 
 
 def _breaks(points: Points, gaps: Iterable[Gap]) -> set[int]:

@@ -132,6 +132,21 @@ def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(found)
 
 
+def drawn(spans: Iterable[Span], least: float) -> tuple[Span, ...]:
+    """Return spans of at least so many seconds: of those that are shorter, the worst in each stretch."""
+    found: list[Span] = []
+    for span in spans:
+        if found and found[-1].end - found[-1].begin < least:
+            begin, _, state = found.pop()
+            span = Span(begin, span.end, max(state, span.state, key=_WORST.index))
+        found.append(span)
+    return _merged(found)
+
+
+_WORST = (*STATES[:5], "absent", "unwatched", "hung", "gone")
+"""States from the best to the worst."""
+
+
 def totals(spans: Iterable[Span]) -> dict[str, float]:
     """Seconds in each state, in the order of STATES; states that did not occur are left out."""
     sums = dict.fromkeys(STATES, 0.0)

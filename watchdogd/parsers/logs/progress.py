@@ -231,7 +231,12 @@ def words(series: str, number: float, total: float | None = None) -> str:
     if parts:
         return f"epoch {parts[0]:.0f}, {series.removesuffix(_OF_EACH_EPOCH)} {parts[1]:.0f}"
     count = f"{number:.10g}/{total:.10g}" if total else f"{number:.10g}"
-    return count if series.startswith(_BAR_SERIES) else f"{series} {count}"
+    return f"{unit(series)} {count}".lstrip()
+
+
+def unit(series: str) -> str:
+    """Return what is counted, as people name it; empty for a bar, which does not say."""
+    return "" if series.startswith(_BAR_SERIES) else series
 
 
 def latest(line: LogLine, pattern: str | None = None) -> str:

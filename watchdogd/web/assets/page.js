@@ -19,7 +19,9 @@
     if (value == null) { return "–"; }
     if (unit === "B") { return scaled(value, 1000, [" B", " kB", " MB", " GB", " TB", " PB", " EB"]); }
     if (unit === "s") { return seconds(value); }
-    return `${scaled(value, 1000, ["", "k", "M", "G", "T"])}${unit ? ` ${unit}` : ""}`;
+    if (Math.abs(value) >= 1e6) { return scaled(value / 1e6, 1000, [" M", " G", " T"]) + unit; }
+    const shown = Math.abs(value) >= 1000 ? Math.round(value) : +value.toPrecision(3);
+    return `${shown.toLocaleString("en")}${unit ? ` ${unit}` : ""}`;
   };
 
   // Times as the text of the page has them: those of the machine that made it, summer and winter.
@@ -38,15 +40,17 @@
     [60, "{HH}:{mm}", DAY, null, DAY, null, null, null, 1],
     [1, "{HH}:{mm}:{ss}", DAY, null, DAY, null, null, null, 1],
   ];
+  const STEPS = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 604800];
   const hour = uPlot.fmtDate("{D} {MMM} {HH}:{mm}");
-  // null: this line has no value at that time; false: it breaks off there. uPlot says undefined and null.
-  const column = (values) => values.map((value) => (value === null ? undefined : value === false ? null : value));
+  // Empty: this line has no value at that time; !: it breaks off there. uPlot says undefined and null.
+  const column = (values) => values.split(",").map((value) => (value === "" ? undefined : value === "!" ? null : Number(value)));
 
   const plot = (box, chart) => {
     const style = getComputedStyle(document.body);
     const axis = { stroke: style.getPropertyValue("--soft"), grid: { stroke: style.getPropertyValue("--line"), width: 1 } };
     const { since, at } = document.getElementById("main").dataset;
-    const times = chart.columns[0];
+    let at_last = 0;
+    const times = chart.times.map((step) => (at_last += step));
     const begin = Math.min(Number(since), times[0]);
     const end = Math.max(Number(at), times[times.length - 1], begin + 60);
     const text = figure(chart.unit);
@@ -56,19 +60,19 @@
       width: 1.5,
       dash: line.dashed ? [6, 4] : undefined,
       spanGaps: false,
-      points: { show: chart.columns[0].length < 3 },
+      points: { show: times.length < 3 },
       value: (_, value) => text(value),
     }));
     const options = {
       width: box.clientWidth,
       height: 180,
       tzDate: clock,
-      scales: { x: { auto: false, min: begin, max: end } },
+      scales: { x: { auto: false, min: begin, max: end }, y: chart.unit === "%" ? { range: [0, 100] } : {} },
       series: [{ label: "time", value: (_, time) => (time == null ? "–" : hour(clock(time))) }, ...series],
-      axes: [{ ...axis, values: TICKS }, { ...axis, size: 70, values: (_, ticks) => ticks.map(text) }],
-      legend: { show: chart.lines.length <= 8 },
+      axes: [{ ...axis, values: TICKS }, { ...axis, size: 70, values: (_, ticks) => ticks.map(text), ...(chart.unit === "s" ? { incrs: STEPS } : {}) }],
+      legend: { show: chart.lines.length > 1 },
     };
-    return new uPlot(options, [times, ...chart.columns.slice(1).map(column)], box);
+    return new uPlot(options, [times, ...chart.values.map(column)], box);
   };
 
   const draw = () => {
@@ -79,8 +83,21 @@
       .map((box) => [box, plot(box, charts.get(box.dataset.chart))]);
   };
 
+  // A run's own view, by its name: #run/NAME.
+  const show = () => {
+    const wanted = decodeURIComponent(location.hash.slice(1));
+    let found = null;
+    document.querySelectorAll(".view").forEach((view) => {
+      view.classList.toggle("shown", view.id === wanted);
+      if (view.id === wanted) { found = view; }
+    });
+    document.documentElement.classList.toggle("one", found !== null);
+    draw();
+    return found;
+  };
+
   const filter = () => {
-    const words = document.getElementById("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = (document.getElementById("filter")?.value || "").toLowerCase().split(/\s+/).filter(Boolean);
     const items = [...document.querySelectorAll(".item")];
     items.forEach((item) => {
       const text = item.textContent.toLowerCase();
@@ -98,22 +115,27 @@
       const open = new Map([...document.querySelectorAll("details")].map((each) => [each.id, each.open]));
       const focused = document.activeElement && document.activeElement.closest("details");
       document.title = fresh.title;
-      document.querySelector("header p").replaceWith(fresh.querySelector("header p"));
+      const sought = document.getElementById("filter")?.value;
+      document.querySelector("header").replaceWith(fresh.querySelector("header"));
       document.getElementById("main").replaceWith(fresh.getElementById("main"));
+      if (sought) { document.getElementById("filter").value = sought; }
       document.querySelectorAll("details").forEach((each) => { if (open.has(each.id)) { each.open = open.get(each.id); } });
       if (focused) { document.getElementById(focused.id)?.querySelector("summary").focus(); }
       filter();
-      draw();
+      show();
     } catch (error) {
       document.getElementById("found").textContent = `this page is old: ${error.message}`;
     }
   };
 
-  document.getElementById("filter").addEventListener("input", filter);
+  document.addEventListener("input", (event) => { if (event.target.id === "filter") { filter(); } });
+  document.addEventListener("toggle", (event) => { if (event.target.open && event.target.querySelector(".plot:empty")) { draw(); } }, true);
+  addEventListener("hashchange", () => { const view = show(); if (view) { view.focus(); scrollTo(0, 0); } });
   dark.addEventListener("change", draw);
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
   const every = Number(document.body.dataset.live);
   if (every) { setInterval(renew, every * 1000); }
-  draw();
+  document.documentElement.classList.add("js");
+  show();
 })();

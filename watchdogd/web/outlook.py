@@ -1,0 +1,141 @@
+"""Outlook of a run: how far it is, when it will be ready, what it lost. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from watchdogd.units import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from watchdogd.web.timeline import Points, Span
+
+WEEK = 7 * 86400.0
+LOST = ("hung", "gone")
+"""States in which a run loses time: it should train, and does not."""
+_WINDOWS = (3600.0, 6 * 3600.0, 86400.0, WEEK)
+"""Seconds back over which a run's pace is taken; the day's is the one that is shown."""
+_DAY = 86400.0
+_SAME = 0.05
+"""Share of the time that is left by which two forecasts may differ and still be said as one."""
+
+
+class Eta(NamedTuple):
+    """Seconds until the last step: as the last day went, and by the quickest and the slowest pace of late."""
+
+    left: float
+    soonest: float
+    latest: float
+
+    @property
+    def spread(self) -> str:
+        """Return `6h30m to 7h20m`; empty where the paces agree."""
+        if self.latest - self.soonest <= _SAME * self.left:
+            return ""
+        return f"{coarse(self.soonest)} to {coarse(self.latest)}"
+
+
+@dataclass(frozen=True, slots=True)
+class HowFar:
+    """How far a run is: `done` of `total` in `unit`, `pace` seconds each, and when it will be there.
+
+    None: not known. `said` is the last line of its log.
+    """
+
+    done: float | None = None
+    total: float | None = None
+    unit: str = ""
+    pace: float | None = None
+    eta: Eta | None = None
+    said: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """Part that is done, from 0 to 1."""
+        if self.done is None or not self.total:
+            return None
+        return min(max(self.done / self.total, 0.0), 1.0)
+
+    @property
+    def units(self) -> str:
+        """Return what is counted, of many."""
+        return f"{self.unit}{'es' if self.unit.endswith(('ch', 's', 'x')) else 's'}" if self.unit else "steps"
+
+    @property
+    def speed(self) -> str:
+        """Return the pace as people say it: `2.4 s/iteration`, `12 iterations/s`."""
+        if not self.pace or self.pace <= 0:
+            return ""
+        unit = self.unit or "step"
+        slow = self.pace >= 1
+        number = self.pace if slow else 1 / self.pace
+        shown = f"{number:,.{1 if number < 10 else 0}f}"
+        return f"{shown} s/{unit}" if slow else f"{shown} {self.units}/s"
+
+
+def how_far(progress: Iterable[Mapping[str, Any]], points: Points, *, moves: bool) -> HowFar:
+    """Return how far a run is by what its checks said last (as status.json has it).
+
+    `points` are (time, number) of what is done, oldest first. A run that does not move has no forecast.
+    """
+    told = sorted(progress, key=lambda each: ("done" in each, "said" in each), reverse=True)
+    if not told:
+        return HowFar()
+    said = next((str(each["said"]) for each in told if each.get("said")), "")
+    first = told[0]
+    done, total, own = (first.get(name) for name in ("done", "total", "pace"))
+    paces = dict(_paces(points))
+    usual = next((paces[window] for window in (_DAY, *reversed(_WINDOWS[:2]), WEEK) if window in paces), own)
+    eta = None
+    if moves and total and done is not None and usual:
+        left, known = max(total - done, 0.0), [*paces.values(), *([own] if own else [])]
+        eta = Eta(left * usual, left * min(known), left * max(known))
+    return HowFar(done, total, str(first.get("unit", "")), own or usual, eta, said)
+
+
+def _paces(points: Points) -> Iterator[tuple[float, float]]:
+    """Yield the seconds that a step took over each window of which at least half is known."""
+    if not points:
+        return
+    end, number = points[-1]
+    for window in _WINDOWS:
+        at, before = next(point for point in points if point[0] >= end - window)
+        if end - at >= window / 2 and number > before:
+            yield window, (end - at) / (number - before)
+
+
+def lost(spans: Sequence[Span], now: float) -> float:
+    """Seconds of the last week in which it should have trained and did not."""
+    begin = now - WEEK
+    return sum(max(min(span.end, now) - max(span.begin, begin), 0.0) for span in spans if span.state in LOST)
+
+
+def coarse(seconds: float) -> str:
+    """Return a duration as a person needs it: no seconds from a minute on, then no minutes, then no hours."""
+    units = ((10 * _DAY, _DAY), (2 * _DAY, 3600), (60, 60), (0, 1))
+    unit = next(unit for least, unit in units if seconds >= least)
+    return format_duration(round(seconds / unit) * unit)
+
+
+_ORDER = (
+    ("running", "train"), ("doubtful", "uncertain"), ("hung", "stalled"), ("gone", "gone"),
+    ("starting", "starting"), ("waiting", "waiting"), ("suspended", "suspended"), ("ending", "ending"),
+    ("absent", "without a job"), ("none", "without a job"), ("?", "unknown"), ("unwatched", "unwatched"),
+)  # fmt: skip
+
+
+def headline(states: Sequence[str]) -> str:
+    """Return `2 of 4 runs train, 1 stalled, 1 gone`."""
+    if not states:
+        return "No run is watched"
+    counts = {state: states.count(state) for state, _ in _ORDER}
+    whole, train = len(states), counts.pop("running")
+    others = [f"{counts[state]} {word}" for state, word in _ORDER if counts.get(state)]
+    if whole == 1:
+        return "The run trains" if train else f"The run is {dict(_ORDER)[states[0]]}"
+    if train == whole:
+        return f"All {whole} runs train"
+    return ", ".join([f"{train or 'None'} of {whole} runs train{'s' if train == 1 else ''}", *others])
