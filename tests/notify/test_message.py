@@ -8,7 +8,6 @@ import pytest
 from tests.notify.values import NOON, event, incident
 from watchdogd.history.sql import packed, unpacked
 from watchdogd.incidents.models import EventKind, IncidentEvent
-from watchdogd.notify.channels.slack import blocks
 from watchdogd.notify.message import BODY_LIMIT, MessageRules, Route, compose, test_message
 from watchdogd.notify.notification import Message
 from watchdogd.plugin import STOPPED, Status
@@ -196,33 +195,6 @@ def test_keys_are_the_same_when_composed_again_and_differ_else() -> None:
     keys = {note.key for each in others for note in compose([each], ROUTES, RULES, NOON)}
     assert keys.isdisjoint(note.key for note in first)
     assert len(keys) == 7  # the check without a route goes to one channel
-
-
-def test_five_hundred_at_once_become_a_digest_within_the_limits() -> None:
-    events = [
-        event(
-            about=incident(n, Status.CRITICAL if n % 3 else Status.WARNING, target=f"run-{n}", run=f"run-{n}")
-        )
-        for n in range(500)
-    ]
-    notes = compose(events, ROUTES, RULES, NOON)
-    assert [note.channel for note in notes] == ["slack", "mail"]
-    message = notes[0].message
-    assert message.headline == (
-        "[CRITICAL] bloom-watch: 500 messages in one round: 333 CRITICAL, 167 WARNING"
-    )
-    assert len(message.incidents) == 500
-    assert len(message.body) <= BODY_LIMIT
-    assert len(blocks(message)) <= 50
-    assert all(len(block["text"]["text"]) <= 3000 for block in blocks(message))
-    assert notes[0].key == compose(events, ROUTES, RULES, NOON + 1)[0].key
-
-
-def test_as_many_as_allowed_are_no_digest() -> None:
-    events = [event(about=incident(n, target=f"run-{n}")) for n in range(20)]
-    assert len(compose(events, {}, RULES, NOON)) == 20
-    events.append(event(about=incident(20, target="run-20")))
-    assert len(compose(events, {}, RULES, NOON)) == 1
 
 
 def test_many_subjects_of_one_target_stay_one_bounded_message() -> None:

@@ -4,8 +4,9 @@ A world is what is stored, what the daemon has in memory, what the lock's files 
 the servers. From each world every next event is tried: a message is stored, a try goes well, is refused
 (once, or for good) or taken though no answer comes back, what is known is marked in the store, the daemon is
 killed (also between a delivery and its acknowledgement), routes are edited, a relay takes a channel over,
-time passes. In every world the promise is kept: none more than twice, no end after a newer beginning of the
-same subject; and in every world in which nothing is left to do, nothing was lost.
+time passes; one hook may be gone for ever. In every world the promise is kept: none more than twice, no end
+after a newer beginning of the same subject, none waits where another channel works; and in every world in
+which nothing is left to do, nothing was lost.
 """
 
 import math
@@ -35,6 +36,8 @@ from watchdogd.notify.reports import ABOUT
 CHANNELS = ("slack", "mail")
 POLICY = Policy(expire=1e9, fallback=CHANNELS, first=2, longest=8, pause=20, patience=100)
 RELAYS = replace(POLICY, fallback=(), tell=None, expire=math.inf)
+LONGEST = 10 * POLICY.patience
+"""Seconds in which all is told, however often a channel is left in peace."""
 REFUSED = DeliveryError("answered 500")
 REVOKED = DeliveryError("answered 404", permanent=True)
 
@@ -57,9 +60,11 @@ BUDGETS = {
     "a kill before what was sent is acknowledged": {"lost": 1, "refused": 1},
     "a revoked hook and a kill": {"revoked": 1, "lost": 1},
     "a revoked hook and a full disk": {"revoked": 1, "refused": 1, "full": 1},
+    "a revoked hook and an edit of the routes": {"revoked": 1, "route": 1},
     "an edit of the routes and a kill": {"route": 1, "lost": 1},
     "a channel that is removed and a kill": {"removal": 1, "crash": 1},
     "a relay and a kill": {"relay": 2, "lost": 1},
+    "a hook that is gone for ever, and a kill": {"gone": 1, "lost": 1},
 }
 
 
@@ -272,6 +277,9 @@ class World:
             yield replace(self, now=later)
 
     def tries(self, send: Send) -> Iterator["World"]:
+        if self.may("gone") and send.row.channel == "slack":
+            yield self.tried(send, REVOKED)
+            return
         came = self.delivered(send)
         yield came.acknowledge(send).tried(send, "r")
         if self.may("lost"):  # the daemon is killed before it can say so, or no answer comes back
@@ -284,6 +292,7 @@ class World:
 
 def _check(world: World) -> None:
     assert all(items for _, _, items in world.came), "one was sent that says nothing any more"
+    assert world.now < NOON + LONGEST, "one waits though another channel works"
     counts = Counter((channel, key) for channel, key, _ in world.came)
     assert all(count <= 2 for count in counts.values()), "one came more than twice"
     for name in CHANNELS:

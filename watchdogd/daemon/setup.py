@@ -141,7 +141,6 @@ class Setup:
             rules=MessageRules(
                 channels=config.default_channels,
                 escalate_to=config.alerts.escalate_to,
-                digest_above=config.alerts.digest_above,
                 threaded=frozenset(name for name, each in config.channels.items() if each.threaded),
                 standing=standing(config),
                 only={name: frozenset(each.only) for name, each in config.channels.items() if each.only},

@@ -55,6 +55,7 @@ class Notified:
                 told
             ):  # what later messages hang on is not what it said, of which thousands would take megabytes
                 self._roots.setdefault(thread, replace(row, message=replace(row.message, body="", items=())))
+                self._lost.pop(thread, None)
             elif row.state != "superseded":
                 self._lost[thread] = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, tzinfo
@@ -62,7 +63,8 @@ class Policy:
     goes). What is reported about channels has the daemon's `name` as TARGET and goes to `tell` (empty: to
     all; None: to nobody). `standing` are the channels on which what was told stands until it is told to be
     over. `command` is how the verbs are called for this home. `quiet` are the quiet hours by channel; what
-    waited for their end is told as one, unless somebody else `merges` it.
+    waited for their end, and more than `digest_above` messages of one round, are told as one, unless somebody
+    else `merges` them.
     """
 
     expire: float = 86_400.0
@@ -72,6 +74,7 @@ class Policy:
     standing: frozenset[str] = frozenset()
     quiet: Mapping[str, QuietHours] = field(default_factory=dict)
     merges: bool = True
+    digest_above: float = math.inf
     name: str = "watchdogd"
     command: str = "watchdogd"
     first: float = 2.0

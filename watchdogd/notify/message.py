@@ -1,6 +1,6 @@
 """One round's events in words: what somebody half awake reads. Pure.
 
-All events about one target travel in one message a channel, the worst first; a storm becomes a digest.
+All events about one target travel in one message a channel, the worst first.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -54,13 +54,12 @@ class MessageRules:
 
     `channels` for checks without a route. `threaded` are those that can take what is quiet without waking
     anybody, `standing` those at which what was told stands until it is told to be over. `only` are the
-    severities that come to some channels, whatever the route. `name` is the daemon's: TARGET of digests.
+    severities that come to some channels, whatever the route. `name` is the daemon's.
     `host` is where it watches from. `command` is how its verbs are called for this home.
     """
 
     channels: tuple[str, ...] = ()
     escalate_to: tuple[str, ...] = ()
-    digest_above: int = 20
     threaded: frozenset[str] = field(default_factory=frozenset)
     standing: frozenset[str] = field(default_factory=frozenset)
     only: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -86,13 +85,10 @@ def compose(
     notifications = []
     for channel, targets in letters.items():
         groups = [sorted(group, key=_rank) for group in targets.values()]
-        messages = [
-            (_name(group), _message(group, routes, rules, now))
+        notifications += [
+            addressed(_message(group, routes, rules, now), channel, now, _name(group))
             for group in sorted(groups, key=lambda group: _rank(group[0]))
         ]
-        if len(messages) > rules.digest_above:
-            messages = [_digest(messages, rules, now)]
-        notifications += [addressed(message, channel, now, name) for name, message in messages]
     return notifications
 
 
@@ -335,27 +331,3 @@ def _name(group: Sequence[IncidentEvent]) -> str:
 
 def _digits(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
-
-
-def _digest(messages: Sequence[tuple[str, Message]], rules: MessageRules, now: float) -> tuple[str, Message]:
-    """Many messages of one round as one: how many of which kind, and their first lines, worst first."""
-    counts = Counter(message.status for _, message in messages)
-    told = ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word])
-    worst = messages[0][1].status
-    name = f"digest-{_digits(sorted(name for name, _ in messages))}"
-    lines = [message.headline for _, message in messages]
-    shown = excerpt("\n".join(lines), 100, BODY_LIMIT - 500)
-    parts = [f"At {iso(now)}, too many to tell one by one.", verbatim(shown)]
-    parts += ["All that is open:\n" + verbatim("watchdogd incidents"), _watcher(rules)]
-    return name, Message(
-        headline=f"[{worst}] {one_line(rules.name, 100)}: {len(messages)} messages in one round: {told}",
-        body=_body(parts),
-        status=worst,
-        target=one_line(rules.name, 100),
-        thread=name,
-        at=now,
-        quiet=all(message.quiet for _, message in messages),
-        urgent=any(message.urgent for _, message in messages),
-        incidents=tuple(sorted({number for _, message in messages for number in message.incidents})),
-        items=tuple(item for _, message in messages for item in message.items),
-    )

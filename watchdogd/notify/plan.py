@@ -9,22 +9,24 @@ least goes first, so that one message that a channel does not like holds no othe
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from operator import itemgetter
 
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.channel_state import ChannelState
 from watchdogd.notify.delivery_policy import Health, Policy, after_failure, after_success, next_step
 from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
-from watchdogd.notify.reports import Reports, digest, hearers
+from watchdogd.notify.reports import DIGEST, Reports, digest, hearers
 from watchdogd.system.text import one_line
 from watchdogd.units import iso
 
 STORM = 20
 """Rows ready to go from which on many are sent before they are marked."""
 MERGED = 120.0
-"""Seconds that a relay leaves the daemon to make one message of what waited for the end of quiet hours."""
+"""Seconds that a relay leaves the daemon to make one message of many."""
 BATCH = 50
 """Rows that are marked in one transaction while a storm goes out."""
 
@@ -67,10 +69,8 @@ def plan(
     reports = _reports(channels, name, now, policy)
     waiting = [row for key, row in channel.rows.items() if key not in channel.sending]
     held = _held(channel, waiting, now, skew, policy)
-    if held.over:
-        return DeliveryPlan(
-            health, tuple(digest(held.rows, now, now + skew, policy.name, policy.command)), until=now
-        )
+    if held.merged:
+        return DeliveryPlan(health, held.merged, until=now)
     expired = [
         replace(row, state="expired")
         for row in waiting
@@ -107,11 +107,11 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The rows that quiet hours hold back, `until` when; `over`: they may be told now, as one."""
+    """The rows that are not told by themselves yet, `until` when; `merged`: they are told in one message."""
 
     rows: list[Notification]
     until: float = math.inf
-    over: bool = False
+    merged: tuple[Notification, ...] = ()
 
     @property
     def keys(self) -> frozenset[str]:
@@ -120,6 +120,20 @@ class _Held:
 
 
 def _held(
+    channel: ChannelState, waiting: Sequence[Notification], now: float, skew: float, policy: Policy
+) -> _Held:
+    """Return what quiet hours hold back, or what is told as one: at their end, or of one round."""
+    held = _quiet(channel, waiting, now, skew, policy)
+    many = [] if held.merged else _of_one_round(waiting, held.keys, policy.digest_above)
+    if not many:
+        return held
+    at = many[0].created_at
+    if policy.merges:
+        return replace(held, merged=tuple(digest(many, at, at + skew, policy, "in one round")))
+    return _Held([*held.rows, *many], min(held.until, at + MERGED)) if now < at + MERGED else held
+
+
+def _quiet(
     channel: ChannelState, waiting: Sequence[Notification], now: float, skew: float, policy: Policy
 ) -> _Held:
     quiet = policy.quiet.get(channel.name)
@@ -133,9 +147,21 @@ def _held(
     passed = [(row, quiet.window(row.created_at + skew)) for row in fresh]
     late = [(row, found[1] - skew) for row, found in passed if found and quiet.waits(row, channel.notified)]
     if policy.merges:
-        return _Held([row for row, _ in late], over=bool(late))
+        rows = [row for row, _ in late]
+        return _Held(
+            [], merged=tuple(digest(rows, now, now + skew, policy, "in quiet hours") if rows else ())
+        )
     kept = [(row, end + MERGED) for row, end in late if now < end + MERGED]
     return _Held([row for row, _ in kept], min((until for _, until in kept), default=math.inf))
+
+
+def _of_one_round(waiting: Sequence[Notification], held: Container[str], most: float) -> list[Notification]:
+    """Return the messages of one round that nobody has tried to send, where they are more than so many."""
+    if len(waiting) <= most:
+        return []
+    fresh = [row for row in waiting if not (row.attempts or row.key in held or row.key.startswith(DIGEST))]
+    at, count = max(Counter(row.created_at for row in fresh).items(), key=itemgetter(1), default=(0.0, 0))
+    return [row for row in fresh if row.created_at == at] if count > most else []
 
 
 def _sends(

@@ -1,4 +1,4 @@
-"""Rows that delivery makes itself: reports on a channel's health, the digest of quiet hours. Pure."""
+"""Rows that delivery makes itself: reports on a channel's health, digests. Pure."""
 
 from __future__ import annotations
 
@@ -82,17 +82,19 @@ class Reports:
 
 LIMIT = 15_000
 """Characters of a digest's lines."""
+DIGEST = "digest-"
+"""How the keys of digests begin."""
 
 
 def digest(
-    rows: Sequence[Notification], now: float, wall: float, name: str, command: str
+    rows: Sequence[Notification], now: float, wall: float, policy: Policy, occasion: str
 ) -> list[Notification]:
     """Return rows of one channel as told in one message, and that message; one alone goes as it is.
 
-    `now` is the time of the rows, `wall` the same by the wall clock; `name` is the daemon's.
+    `now` is the time that the message has among rows, `wall` the same by the wall clock.
     """
-    if len(rows) == 1:
-        return [replace(rows[0], created_at=now, next_try=now)]
+    if len(rows) < 2:
+        return [replace(row, created_at=now, next_try=now) for row in rows]
     messages = [row.message for row in rows]
     counts = Counter(message.status for message in messages)
     told = ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word])
@@ -105,13 +107,15 @@ def digest(
     shown = verbatim(excerpt("\n".join(lines), 100, LIMIT))
     last = {(item.line, item.incident): item for message in messages for item in message.items}
     message = Message(
-        headline=f"[{worst}] {one_line(name, 100)}: {len(rows)} messages in quiet hours: {told}",
-        body=f"What waited for the end of quiet hours:\n\n{shown}\n\n"
-        f"All that is open:\n{verbatim(f'{command} incidents')}",
+        headline=f"[{worst}] {one_line(policy.name, 100)}: {len(rows)} messages {occasion}: {told}",
+        body=f"What came {occasion}:\n\n{shown}\n\n"
+        f"All that is open:\n{verbatim(f'{policy.command} incidents')}",
         status=worst,
-        target=one_line(name, 100),
-        thread=f"digest-{digits}",
+        target=one_line(policy.name, 100),
+        thread=f"{DIGEST}{digits}",
         at=wall,
+        quiet=all(message.quiet for message in messages),
+        urgent=any(message.urgent for message in messages),
         incidents=tuple(sorted({number for message in messages for number in message.incidents})),
         items=tuple(last.values()),
     )

@@ -94,6 +94,7 @@ def policy(config: Config) -> Policy:
         rates={name: channel.rate for name, channel in config.channels.items()},
         standing=standing(config),
         quiet={name: _quiet(each.quiet_hours) for name, each in config.channels.items() if each.quiet_hours},
+        digest_above=config.alerts.digest_above,
         name=config.daemon.name,
     )
 
