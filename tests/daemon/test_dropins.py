@@ -25,6 +25,7 @@ from watchdogd.daemon.dropins.dropins import DropIn, DropInKind, executable, loo
 from watchdogd.daemon.housekeeping import clean_up
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Metric, Plugin, Result, Status
+from watchdogd.system.times import CronTimes
 
 CONFIG = """
 [daemon]
@@ -587,3 +588,37 @@ def test_an_output_that_would_lie_in_home_goes_to_its_logs(
         str(path), "c", "/home/w", output, "", "", 60.0, frozenset(), 0, dry=False
     )
     assert dropin_jobs._options(wish) == ["--comment=c", *options]
+
+
+def test_a_folder_or_the_configuration_names_the_time_of_day(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.make()
+    for folder in ("cron.at-0415", "cron.daily", "cron.hourly", "cron.at-2560"):
+        (home.path / folder).mkdir(exist_ok=True)
+        drop(home.path, f"{folder}/tidy", "#!/bin/sh\ntrue\n")
+        drop(home.path, f"{folder}/tidy.slurm", "#!/bin/sh\ntrue\n")
+    text = '[daemon]\ndaily_at = "02:30"\ntimezone = "Europe/Helsinki"\n[channels.c]\ntype = "console"\n'
+    config = parse(text, home.config)
+    made = {check.name: check for check in build(look(home), config, home, Scouts())}
+    times = {name: check.at.expression if check.at else "" for name, check in made.items()}
+    wanted = {"cron.at-0415/tidy": "15 4 * * *", "cron.daily/tidy": "30 2 * * *", "cron.hourly/tidy": ""}
+    assert {name: times[name] for name in wanted} == wanted
+    assert made["cron.daily/tidy.slurm"].parameters["at"].expression == "30 2 * * *"
+    assert made["cron.daily/tidy.slurm"].at is None, "it is followed in each round"
+    assert made["cron.daily/tidy"].since == pytest.approx(time.time(), abs=60)
+    (skipped,) = [each for each in look(home) if each.name.startswith("cron.at-2560")]
+    assert "cron.at-0230" in skipped.skipped
+
+
+@pytest.mark.parametrize(
+    ("submitted", "now", "due"),
+    [(None, 90, False), (None, 130, True), (100.0, 130, True), (121.0, 9000, False)],
+)
+def test_a_script_is_submitted_at_its_hour(submitted: float | None, now: float, due: bool) -> None:
+    day = 1_795_800_000.0 // 86400 * 86400
+    at = CronTimes("2 0 * * *")
+    wish = dropin_jobs.ScriptOptions(
+        "x.slurm", "c", "/h", "o", "", "", 86400.0, frozenset(), 0, dry=False, at=at, since=day + 60
+    )
+    known = dropin_jobs.Followed(submitted=None if submitted is None else day + submitted)
+    assert dropin_jobs._due(wish, known, day + now) is due

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
+
 from watchdogd.config.fields import Recipients
 from watchdogd.daemon.due import due, next_due
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, Source
+from watchdogd.system.times import CronTimes, zone_named
 
 
 def made(name: str, every: float = 60.0) -> Check:
@@ -36,6 +40,24 @@ def test_a_clock_set_back_by_hours_does_not_stop_anything() -> None:
     a = made("a")
     assert names(due([a], {"a": 100_000.0}, (), 90_000)) == ["a"]
     assert next_due([a], {"a": 100_000.0}, 90_000) == 90_000
+
+
+def test_at_a_time_of_day_once_a_day_and_once_after_a_downtime() -> None:
+    zone = zone_named("Europe/Helsinki")
+    noon = datetime(2026, 3, 28, 12, tzinfo=zone).timestamp()  # the night before the clock is put forward
+    a = replace(made("a", 86400), at=CronTimes("30 4 * * *", zone), since=noon)
+    half_past_four = datetime(2026, 3, 29, 4, 30, tzinfo=zone).timestamp()
+    assert half_past_four - noon == 15.5 * 3600
+    assert names(due([a], {}, (), noon + 60)) == [], "a new one waits for its hour"
+    assert next_due([a], {}, noon + 60) == half_past_four
+    assert names(due([a], {}, (), half_past_four - 0.5)) == ["a"]
+    started = {"a": half_past_four - 0.5}
+    assert names(due([a], started, (), half_past_four + 1)) == []
+    assert next_due([a], started, half_past_four + 1) == half_past_four + 86400
+    late = half_past_four + 5 * 86400 + 7200
+    assert names(due([a], started, (), late)) == ["a"]
+    assert names(due([a], {"a": late}, (), late + 60)) == []
+    assert names(due([a], {"a": late}, (), late + 60, {"a": 60.0})) == ["a"], "to confirm what it said"
 
 
 def test_without_checks_the_next_look_is_an_hour_ahead() -> None:

@@ -137,6 +137,15 @@ OneLines = Annotated[tuple[OneLine, ...], BeforeValidator(_several), Field(min_l
 Pattern = Annotated[str, BeforeValidator(_pattern)]
 SendingRate = Annotated[float | None, BeforeValidator(_rate)]
 PathText = Annotated[str, BeforeValidator(_expand), Field(min_length=1)]
+
+
+def _hour(value: object) -> object:
+    if not (isinstance(value, str) and re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", value)):
+        raise ValueError(f"'{value}' is no time of day: write it as 02:30")
+    return value
+
+
+HourOfDay = Annotated[str, BeforeValidator(_hour)]
 ZoneName = Annotated[OneLine, BeforeValidator(_zone)]
 Positive = Annotated[Duration, Field(gt=0)]
 

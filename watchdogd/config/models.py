@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from watchdogd.config.channels import Channel
 from watchdogd.config.fields import (
+    HourOfDay,
     Name,
     OneLine,
     PathText,
@@ -61,6 +62,8 @@ class DaemonSection(Section):
     timeout: Positive = 30.0
     dropin_timeout: Positive = 600.0
     keep_logs: Positive = 7 * 86400.0
+    daily_at: HourOfDay | None = None
+    timezone: ZoneName | None = None
     group: str | None = None
     empty: bool = False
 

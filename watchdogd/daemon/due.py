@@ -46,6 +46,8 @@ def _slack(check: Check) -> float:
 
 def _next(check: Check, started: Mapping[str, float], now: float, every: float) -> float:
     last = started.get(check.name)
+    if check.at is not None and every >= check.every:
+        return check.at.following(check.since if last is None else min(last, now))
     if last is None or last > now + SLACK:
         return now
     return last + min(every, check.every)

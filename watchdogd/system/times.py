@@ -25,6 +25,8 @@ _NICKNAMES = {
     "@hourly": "0 * * * *",
 }
 _CRON_FIELDS = 5
+EARLY = 2.0
+"""Seconds before its time that something may run, so that it does not run again then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,10 @@ class CronTimes:
             at.timestamp() for at in _cron_times(self, datetime.fromtimestamp(math.floor(now), self.zone))
         )
         return (at for at in found if at > now)
+
+    def following(self, last: float) -> float:
+        """Return when it is due after it ran `last`, EARLY too soon at most; in the past: it was missed."""
+        return next(self.after(last + EARLY))
 
     def last(self, now: float) -> float | None:
         """Return the newest time that is not ahead; None where there was none for 50 years."""

@@ -12,7 +12,7 @@ from watchdogd.config.fields import Recipients
 from watchdogd.config.models import CheckSection, Config
 from watchdogd.daemon.dependencies import queue_name
 from watchdogd.daemon.dropins.dropin_jobs import DEADLINE as SLURM_DEADLINE
-from watchdogd.daemon.dropins.dropins import DropIn, DropInKind, Stamp
+from watchdogd.daemon.dropins.dropins import DAILY, DropIn, DropInKind, Stamp
 from watchdogd.daemon.registry import check_factory as checks_module
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, Source, scout
@@ -21,6 +21,7 @@ from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
 from watchdogd.system import account
 from watchdogd.system.pathname import file_name
+from watchdogd.system.times import LOCAL_ZONE, CronTimes, zone_named
 
 MARGIN = 10.0
 """Seconds that a worker has beyond a program's own deadline, to kill it and to answer."""
@@ -50,7 +51,7 @@ def build(dropins: Iterable[DropIn], config: Config, home: Home, scouts: Scouts)
     Never raises for what a drop-in is.
     """
     builder = _CrontabBuilder(config, home, scouts)
-    return tuple(check for dropin in dropins for check in builder.of(dropin))
+    return tuple(builder.timed(check, dropin) for dropin in dropins for check in builder.of(dropin))
 
 
 def is_dropin(check: str) -> bool:
@@ -103,6 +104,22 @@ class _CrontabBuilder:
                 return self._python(dropin)
         return []
 
+    def timed(self, check: Check, dropin: DropIn) -> Check:
+        """Give it the time of day of its folder, where that has one and the check no cadence of its own."""
+        at = self._at(dropin)
+        if at is None or check.every != dropin.every:
+            return check
+        return replace(check, at=at, since=dropin.since)
+
+    def _at(self, dropin: DropIn) -> CronTimes | None:
+        daemon = self.config.daemon
+        hour = dropin.hour or (daemon.daily_at if dropin.folder == DAILY else "")
+        if not hour:
+            return None
+        hours, minutes = map(int, hour.split(":"))
+        zone = zone_named(daemon.timezone) if daemon.timezone else LOCAL_ZONE
+        return CronTimes(f"{minutes} {hours} * * *", zone)
+
     def _executable(self, dropin: DropIn) -> Check:
         deadline = min(dropin.every, self.config.daemon.dropin_timeout)
         parameters = {
@@ -130,6 +147,8 @@ class _CrontabBuilder:
             "every": dropin.every,
             "users": members(self.home),
             "edited": dropin.stamp[0],
+            "at": self._at(dropin),
+            "since": dropin.since,
         }
         # Our own code: it looks after the job in a worker that others share. Looks are the daemon's rhythm.
         entry = PluginEntry(dropin.name, "built-in", _SCRIPT, wants=frozenset({"state", "now"}))

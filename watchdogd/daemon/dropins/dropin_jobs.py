@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from watchdogd.batch import slurm, slurm_snapshot
@@ -22,6 +22,7 @@ from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Result, Status, check, unknown
 from watchdogd.system import umask
 from watchdogd.system.smallfile import open_plain, read_head
+from watchdogd.system.times import CronTimes
 
 DEADLINE = 150.0
 """Seconds for one execution: two looks at the queue, and an sbatch that hangs."""
@@ -42,8 +43,8 @@ class ScriptOptions:
 
     `output` is where its output goes when it names no file, or one that would lie in home, without the job's
     id and ending; `every` in
-    seconds; `users` are those whose daemons share this home; `edited` is when the script was (nanoseconds);
-    `dry`: nothing is submitted.
+    seconds, `at` the times of day in its place, which count from `since` on; `users` are those whose daemons
+    share this home; `edited` is when the script was (nanoseconds); `dry`: nothing is submitted.
     """
 
     path: str
@@ -56,6 +57,8 @@ class ScriptOptions:
     users: frozenset[str]
     edited: int
     dry: bool
+    at: CronTimes | None = None
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +111,16 @@ def script(
     state: Followed,
     now: float,
     dry: bool = False,
+    at: object = None,
+    since: float = 0.0,
 ) -> Iterator[Result | Followed]:
     """Submit what is due, and say what its job has come to."""
     if not shutil.which("sbatch"):
         yield unknown("there is no sbatch on this machine: take the script out, or run it where Slurm is")
         return
     wish = ScriptOptions(path, comment, home, output, partition, account, every, users, edited, dry)
+    if isinstance(at, CronTimes):
+        wish = replace(wish, at=at, since=since)
     word = _step(wish, state, now)
     details = state.end.tail if state.end and word.status is not Status.OK else ""
     yield Result(word.status, word.text, details=details)
@@ -141,6 +148,8 @@ def _due(wish: ScriptOptions, known: Followed, now: float) -> bool:
     last, refused = known.submitted, known.refused
     if refused and refused.edited == wish.edited and now < refused.retry <= now + _RETRY_MOST:
         return False
+    if wish.at is not None:
+        return wish.at.following(wish.since if last is None else min(last, now)) <= now
     return last is None or last > now + SLACK or now - last >= wish.every - min(SLACK, wish.every / 20)
 
 

@@ -30,7 +30,9 @@ from watchdogd.units import format_duration, parse_duration
 
 CADENCES = {"cron.hourly": 3600.0, "cron.daily": 86400.0, "cron.weekly": 7 * 86400.0}
 """Seconds between two runs, by folder; `cron.every-<duration>` says its own."""
+DAILY = "cron.daily"
 _EVERY = "cron.every-"
+_AT = re.compile(r"cron\.at-([01]\d|2[0-3])([0-5]\d)")
 _DEFINES_CHECKS = re.compile(
     rb"^[ \t]*+(?:from|import)\s++watchdogd(?:\.plugin\b|\s++import\s++.*\bplugin\b)", re.M
 )
@@ -65,6 +67,22 @@ class DropIn:
     refused: Problem = FINE
     aside: bool = False
     stamp: Stamp = ()
+
+    @property
+    def folder(self) -> str:
+        """Return the name of its folder."""
+        return self.name.partition("/")[0]
+
+    @property
+    def hour(self) -> str:
+        """Return the time of day that its folder names, `02:30`, or empty."""
+        found = _AT.fullmatch(self.folder)
+        return f"{found[1]}:{found[2]}" if found else ""
+
+    @property
+    def since(self) -> float:
+        """Return when it was dropped in, or changed last."""
+        return self.stamp[1] / 1e9 if self.stamp else 0.0
 
     @property
     def runs(self) -> bool:
@@ -110,10 +128,11 @@ def _cadence(folder: str) -> float:
     """Return a folder's cadence; UnitError says what is wrong with its name."""
     if folder in CADENCES:
         return CADENCES[folder]
+    if _AT.fullmatch(folder):
+        return CADENCES[DAILY]
     if not folder.startswith(_EVERY):
-        raise UnitError(
-            f"{folder} is no cadence: name it cron.hourly, cron.daily, cron.weekly, cron.every-2h"
-        )
+        names = "cron.hourly, cron.daily, cron.weekly, cron.every-2h, cron.at-0230"
+        raise UnitError(f"{folder} is no cadence: name it {names}")
     every = parse_duration(folder.removeprefix(_EVERY))
     if every < 1.0:
         raise UnitError(f"{folder} would never rest: name it cron.every-1s at least")

@@ -21,6 +21,7 @@ from watchdogd.home.layout import Home, absolute
 from watchdogd.incidents.models import AlertPolicy
 from watchdogd.plugin import REQUIRED, Parameter, Run
 from watchdogd.system.text import nearest
+from watchdogd.system.times import CronTimes
 
 _PATHS = frozenset({"log", "path", "kill_switch", "save_switch", "pid_file", "checkpoints"})
 _SHARED_KEYS = frozenset(CheckSection.model_fields)
@@ -28,7 +29,10 @@ _SHARED_KEYS = frozenset(CheckSection.model_fields)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check, ready to be run: parameters are validated values; times in seconds."""
+    """One check, ready to be run: parameters are validated values; times in seconds.
+
+    `at`: it runs at these times in place of every so many seconds, for the first time after `since`.
+    """
 
     name: str
     entry: PluginEntry
@@ -41,6 +45,8 @@ class Check:
     channels: Recipients
     runbook: str = ""
     follows: tuple[str, ...] = ()
+    at: CronTimes | None = None
+    since: float = 0.0
 
     @property
     def run_name(self) -> str:
