@@ -152,21 +152,21 @@ def places(run: str, home: str | None = None) -> Places:
     config.toml is broken, OSError when it is there and cannot be read.
     """
     home = _home(home)
-    return default_places(run, home, _told(run, home))
+    return default_places(run, home, _manifest(run, home))
 
 
-def default_places(run: str, home: str | None, told: dict[str, Any] | None = None) -> Places:
-    """Return the places of a run in a home of which nothing is known but what is `told`."""
-    home, told = _home(home), told or {}
+def default_places(run: str, home: str | None, manifest: dict[str, Any] | None = None) -> Places:
+    """Return the places of a run in a home of which nothing is known but the `manifest`."""
+    home, manifest = _home(home), manifest or {}
     stem = _stem(run, home)
     return Places(
-        kill_switch=os.path.join(home, told.get("kill_switch") or stem + ".kill"),
-        save_switch=os.path.join(home, told.get("save_switch") or stem + ".save"),
+        kill_switch=os.path.join(home, manifest.get("kill_switch") or stem + ".kill"),
+        save_switch=os.path.join(home, manifest.get("save_switch") or stem + ".save"),
         finished=stem + ".finished",
-        inbox=os.path.join(home, told.get("inbox") or "inbox"),
-        memory_free=told.get("memory_free"),
-        group=told.get("group") or _sharing(home),
-        node_disks=tuple(told.get("node_disks") or ()),
+        inbox=os.path.join(home, manifest.get("inbox") or "inbox"),
+        memory_free=manifest.get("memory_free"),
+        group=manifest.get("group") or _sharing(home),
+        node_disks=tuple(manifest.get("node_disks") or ()),
         stem=stem,
     )
 
@@ -196,7 +196,7 @@ def _switch_path(key: str, path: str) -> str:
     return os.path.abspath(path)
 
 
-def _told(run: str, home: str) -> dict[str, Any]:
+def _manifest(run: str, home: str) -> dict[str, Any]:
     """Return what RUN.json says, else config.toml; keys that later versions may add are left aside."""
     path = _stem(run, home) + ".json"
     try:
@@ -204,8 +204,8 @@ def _told(run: str, home: str) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return _configured(home).get(run, {})
     try:
-        told = json.loads(text)
-        return {str(key): value for key, value in told.items() if _textual(value)}
+        manifest = json.loads(text)
+        return {str(key): value for key, value in manifest.items() if _textual(value)}
     except (ValueError, AttributeError, RecursionError):
         raise ValueError(f"{path} is not a JSON object: the daemon writes it anew when it starts") from None
 
@@ -225,15 +225,15 @@ def _configured(home: str) -> dict[str, dict[str, Any]]:
 
 def _absolute(table: dict[str, Any], home: str) -> dict[str, Any]:
     """Return a run's table of config.toml as RUN.json would have it."""
-    told = {key: value for key, value in table.items() if key == "node_disks" and _textual(value)}
+    manifest = {key: value for key, value in table.items() if key == "node_disks" and _textual(value)}
     for key in ("kill_switch", "save_switch"):
         if isinstance(table.get(key), str):
             path = os.path.expanduser(os.path.expandvars(table[key]))
-            told[key] = os.path.normpath(os.path.join(home, path))
+            manifest[key] = os.path.normpath(os.path.join(home, path))
     free = table.get("memory_free")
     if isinstance(free, (str, int, float)) and not isinstance(free, bool):
-        told["memory_free"] = str(free)
-    return told
+        manifest["memory_free"] = str(free)
+    return manifest
 
 
 def _tables(text: str) -> dict[str, Any]:
@@ -271,10 +271,10 @@ def known_runs(home: str) -> list[str]:
     """
     try:
         names = os.listdir(os.path.join(home, "switches"))
-        told = [
+        laid_out = [
             urllib.parse.unquote(name[:-5]) for name in names if name.endswith(".json") and name[0] != "."
         ]
-        return sorted({*told, *_configured(home)})
+        return sorted({*laid_out, *_configured(home)})
     except (OSError, ValueError):
         return []
 
@@ -432,8 +432,8 @@ def _describe(switch: str, path: str) -> str:
         owner, content = "", ""
     line = content.strip().split("\n", 1)[0]
     try:
-        told = json.loads(line)
-        claimed, reason = told.get("by"), told.get("reason")
+        fields = json.loads(line)
+        claimed, reason = fields.get("by"), fields.get("reason")
     except (ValueError, AttributeError, RecursionError):
         claimed, reason = None, line
     text = f"{switch} set"
@@ -673,8 +673,8 @@ class JobEnd:
         slurm = os.environ.get("SLURM_JOB_ID")
         self._job = slurm or os.environ.get("PBS_JOBID")
         self._read_end = _slurm_end if slurm else _pbs_end
-        told = os.environ.get("SLURM_JOB_END_TIME", "")
-        self.end = float(told) if told.isdigit() else None
+        end = os.environ.get("SLURM_JOB_END_TIME", "")
+        self.end = float(end) if end.isdigit() else None
         self._rank = rank
         self._born = time.time()
         self._asked = float("-inf")
@@ -1193,8 +1193,8 @@ class Guard:
 
     def _reason(self, kind: str) -> str:
         """Return why the kill or the save switch counts as set, or empty."""
-        told = (self._set.get(path, "") for path in self._places.switches(kind))
-        return next((reason for reason in told if reason), "")
+        reasons = (self._set.get(path, "") for path in self._places.switches(kind))
+        return next((reason for reason in reasons if reason), "")
 
     def _switches(self) -> tuple[str, ...]:
         return self._places.switches("kill") + self._places.switches("save")
@@ -1216,9 +1216,9 @@ class Guard:
     def _read_places(self) -> None:
         home = _home(self._home)
         with self._telling("places", "what was known before counts, or else the defaults"):
-            told, config = _stem(self.run, home) + ".json", os.path.join(home, "config.toml")
-            seen = _signature(told)
-            either = (told, seen) if seen else (config, _signature(config))
+            manifest, config = _stem(self.run, home) + ".json", os.path.join(home, "config.toml")
+            seen = _signature(manifest)
+            either = (manifest, seen) if seen else (config, _signature(config))
             if either == self._places_seen:
                 return
             try:
