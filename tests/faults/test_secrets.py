@@ -121,7 +121,7 @@ VERBS = (
     "gpus run-17",
     "env run-17",
     "silence scratch --for 1h",
-    "relay",
+    "relay --patience 1s",
     "preflight --run run-17 --no-trial",
 )
 
