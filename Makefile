@@ -7,21 +7,24 @@ BIN    := $(VENV)/bin
 # Where it is set, each of a test's many processes would compile all of the product anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick light packages examples lint format docs bench truth soak audit clean
+.PHONY: demo test suite quick light packages examples lint format docs bench truth soak audit clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
 
-# What the tests need comes while format, lint and types run; where PYTEST names files or folders, what those need.
+# What the tests need comes side by side; the examples' and the oldest libraries while the tests run, which wait for
+# them where they are used. Where PYTEST names files or folders, only what those need comes.
 # Most tests wait most of the time, so there are more processes than processors.
 NAMED := $(filter tests/%,$(PYTEST))
 EXTRA := $(if $(NAMED),,torch lowest) $(if $(findstring tests/test_examples,$(NAMED)),torch) \
 	$(if $(findstring tests/test_lowest,$(NAMED)),lowest)
 ENVIRONMENTS := $(if $(filter torch,$(EXTRA)),$(VENV)/examples/ready) \
-	$(if $(filter lowest,$(EXTRA)),$(VENV)/lowest/bin/ready)
-test: $(VENV)/developing
-	$(MAKE) --no-print-directory --jobs 3 --output-sync packages lint $(ENVIRONMENTS)
-	$(BIN)/python -m pytest --numprocesses 5 --dist loadgroup --max-worker-restart 0 $(PYTEST)
+	$(if $(filter lowest,$(EXTRA)),$(VENV)/lowest/ready)
+test: $(VENV)/pip
+	$(MAKE) --no-print-directory --jobs 4 suite $(ENVIRONMENTS)
+
+suite: packages lint
+	COMING='$(ENVIRONMENTS)' $(BIN)/python -m pytest --numprocesses 7 --dist loadgroup --max-worker-restart 0 $(PYTEST)
 
 # tests/needs.py says what needs what.
 quick: $(VENV)/developing
@@ -85,19 +88,22 @@ $(VENV)/developing: $(VENV)/pip pyproject.toml
 # TORCH=torch takes that all the same. What a network broke off is tried once more.
 TORCH ?= torch==2.13.0+cpu
 PYTORCH := --extra-index-url https://download.pytorch.org/whl/cpu
-$(VENV)/examples/ready: $(VENV)/pip pyproject.toml
+$(VENV)/examples/ready: pyproject.toml | $(VENV)/developing
+	rm -f $@.failed
 	$(PYTHON) -m venv $(VENV)/examples
 	set -- $(VENV)/examples/bin/python -m pip install --quiet --no-compile --disable-pip-version-check && \
 		{ "$$@" --no-deps '$(TORCH)' || "$$@" --no-deps $(PYTORCH) '$(TORCH)'; } && \
-		{ "$$@" --editable '.[examples]' || "$$@" --editable '.[examples]'; }
+		{ "$$@" --editable '.[examples]' || "$$@" --editable '.[examples]'; } || { touch $@.failed; false; }
 	touch $@
 
-# The oldest versions of our libraries that pyproject.toml allows; after the examples, since both build in this folder.
-$(VENV)/lowest/bin/ready: $(VENV)/pip pyproject.toml scripts/lowest.py | $(filter %/examples/ready,$(ENVIRONMENTS))
+# The oldest versions of our libraries that pyproject.toml allows; one after the other, since all build in this folder.
+$(VENV)/lowest/ready: pyproject.toml scripts/lowest.py | $(VENV)/developing $(filter %/examples/ready,$(ENVIRONMENTS))
+	rm -f $@.failed
 	$(PYTHON) -m venv $(VENV)/lowest
 	$(PYTHON) scripts/lowest.py > $(VENV)/lowest/constraints
-	set -- $(VENV)/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/lowest/constraints \
-		--editable '.[apprise,postgres,prometheus,stacks]' aiosmtpd hypothesis pytest pytest-randomly pytest-timeout && { "$$@" || "$$@"; }
+	set -- $(VENV)/lowest/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
+		-c $(VENV)/lowest/constraints --editable '.[apprise,postgres,prometheus,stacks]' aiosmtpd hypothesis \
+		pytest pytest-randomly pytest-timeout && { "$$@" || "$$@"; } || { touch $@.failed; false; }
 	touch $@
 
 clean:

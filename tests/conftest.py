@@ -54,8 +54,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
             item.add_marker(need)
         if hasattr(item.config, "workerinput"):  # one of several processes
             marks = {mark.name for mark in item.iter_markers()}
-            shared = [need for need in TOGETHER if need in marks]
-            for group in [*shared, *([f"slurm{next(slurms)}"] if "slurm" in marks else [])]:
+            slurm = [f"slurm{next(slurms)}"] if "slurm" in marks else []
+            for group in slurm or [need for need in TOGETHER if need in marks]:
                 item.add_marker(pytest.mark.xdist_group(group))
     yield
     items.sort(key=lambda item: order({mark.name for mark in item.iter_markers()}))

@@ -48,6 +48,7 @@ NEEDS: Mapping[str, str] = {
     "tests/probe": "slow",
     "tests/parsers/test_foreign.py": "slow",
     "tests/slurm": "slurm root slow",
+    "tests/slurm/test_lightning.py": "torch",
     "tests/system/test_acl.py": "root",
     "tests/system/test_mounts_here.py": "root",
     "tests/test_demo.py": "slow",
@@ -55,7 +56,7 @@ NEEDS: Mapping[str, str] = {
     "tests/test_fuzz.py": "slow",
     "tests/test_light.py": "slow",
     "tests/test_limits.py": "slow",
-    "tests/test_lowest.py": "lowest slow",
+    "tests/test_lowest.py": "lowest",
     "tests/test_package.py": "slow",
     "tests/test_stackprobe.py": "slow",
     "tests/test_truth.py": "slow",
@@ -75,8 +76,7 @@ def needs(path: str) -> Iterator[str]:
             yield from words.split()
 
 
-def order(marks: set[str]) -> int:
-    """Longer ones first, so that in the end no process works alone."""
-    return min(
-        [rank for rank, need in enumerate(("slurm", "torch", "lowest", "slow")) if need in marks] or [9]
-    )
+def order(marks: set[str]) -> float:
+    """Longer ones first, so that in the end no process works alone; later what waits for an environment."""
+    ranks = [rank for rank, need in enumerate(("slurm", "torch", "slow", "lowest")) if need in marks]
+    return min(ranks, default=9) + 0.5 * ("torch" in marks)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.environments import python_of
 from tests.waiting import wait_until
 
 STOPPED = f"kill switch set by {pwd.getpwuid(os.getuid()).pw_name} (the file says bob): lunch"
@@ -22,13 +23,13 @@ PATIENCE = (
     300.0  # seconds: loading PyTorch alone takes twenty where the processors are shared, the first time more
 )
 PYTHON = str(ROOT / ".venv" / "examples" / "bin" / "python")
+pytestmark = pytest.mark.timeout(1800)  # the environment may have to come first
 TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 @pytest.fixture(autouse=True)
 def _libraries() -> None:
-    if not Path(PYTHON).with_name("torchrun").exists():
-        pytest.fail("PyTorch and its friends are missing: make examples brings them", pytrace=False)
+    python_of("examples", "examples")
 
 
 @contextmanager

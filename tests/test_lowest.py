@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.environments import python_of
+
 ROOT = Path(__file__).parents[1]
-PYTHON = ROOT / ".venv" / "lowest" / "bin" / "python"
 USE_EACH = (
     "tests/config/test_loading.py",  # pydantic
     "tests/cli/test_overview.py",  # rich
@@ -23,12 +24,10 @@ USE_EACH = (
 )
 
 
+@pytest.mark.timeout(1800)  # the environment may have to come first
 def test_the_lower_bounds_hold() -> None:
-    if not PYTHON.with_name("ready").exists():
-        pytest.fail(
-            "the oldest libraries are missing: make .venv/lowest/bin/ready brings them", pytrace=False
-        )
-    words = [str(PYTHON), "-m", "pytest", "-q", "-p", "no:cacheprovider", *USE_EACH]
+    python = python_of("lowest", ".venv/lowest/ready")
+    words = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *USE_EACH]
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]

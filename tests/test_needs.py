@@ -25,5 +25,8 @@ def test_what_is_named_exists_and_each_need_is_a_mark_that_quick_leaves_out() ->
     assert set(quick.split(" or ")) == MARKS
 
 
-def test_the_longest_come_first() -> None:
-    assert order({"slurm", "root", "slow"}) < order({"torch", "slow"}) < order({"slow"}) < order({"root"})
+def test_the_longest_come_first_and_what_an_environment_is_brought_for_later() -> None:
+    usual, slow = {"slurm", "root", "slow"}, {"slow"}
+    ordered = [usual, {*usual, "torch"}, {"torch", "slow"}, slow, {"lowest"}, {"root"}]
+    assert sorted(ordered, key=order) == ordered
+    assert len({*map(order, ordered)}) == len(ordered)

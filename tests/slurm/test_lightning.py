@@ -5,21 +5,20 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster
+from tests.lab.environments import python_of
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / ".venv" / "examples" / "bin" / "python"
 PATIENCE = 100.0  # seconds: loading PyTorch alone takes twenty where the processors are shared
 
 
-@pytest.mark.slurm
+@pytest.mark.timeout(1800)  # the environment may have to come first
 def test_lightning_requeues_a_job_whose_guard_was_made_first(slurm: Cluster) -> None:
-    if not PYTHON.with_name("torchrun").exists():
-        pytest.fail("PyTorch and its friends are missing: make examples brings them", pytrace=False)
+    python = python_of("examples", "examples")
     home = slurm.new_folder()
     for name in ("switches", "inbox"):
         (home / name).mkdir()
-    script = f"WATCHDOGD_HOME={home} srun {PYTHON} {ROOT}/tests/frameworks/requeued.py before"
+    script = f"WATCHDOGD_HOME={home} srun {python} {ROOT}/tests/frameworks/requeued.py before"
     # By root, whose files the libraries are: where the project lies, others may have no way in.
     job = slurm.sbatch(
         "root", script, "--requeue", "--ntasks=1", "--job-name=tr11", f"--output={home}/log", cwd=home
