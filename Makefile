@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Where it is set, each of a test's many processes would compile all of the product anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test suite quick light packages examples lint format docs bench truth soak audit clean
+.PHONY: demo test suite compiled quick light packages examples lint format docs bench truth soak audit clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
@@ -23,8 +23,12 @@ ENVIRONMENTS := $(if $(filter torch,$(EXTRA)),$(VENV)/examples/ready) \
 test: $(VENV)/pip
 	$(MAKE) --no-print-directory --jobs 4 suite $(ENVIRONMENTS)
 
-suite: packages lint
+suite: packages lint compiled
 	COMING='$(ENVIRONMENTS)' $(BIN)/python -m pytest --numprocesses 7 --dist loadgroup --max-worker-restart 0 $(PYTEST)
+
+# Each of the processes would compile all tests anew; what cannot be collected they say themselves.
+compiled: $(VENV)/developing
+	@$(BIN)/python -m pytest --collect-only -qq $(PYTEST) >/dev/null 2>&1 || true
 
 # tests/needs.py says what needs what.
 quick: $(VENV)/developing

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -43,6 +44,14 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for _number in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(_number, signal.SIG_DFL)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of which `-m 'not (slurm or ...)'` leaves nothing is not even read."""
+    if not (unwanted := re.fullmatch(r"not \((\w+(?: or \w+)*)\)", config.option.markexpr)):
+        return None
+    place = collection_path.relative_to(config.rootpath) if collection_path.suffix == ".py" else ""
+    return True if {*needs(str(place))} & {*unwanted[1].split(" or ")} else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
+
+from tests.conftest import pytest_ignore_collect
 from tests.needs import NEEDS, needs, order
 
 ROOT = Path(__file__).parents[1]
@@ -30,3 +35,15 @@ def test_the_longest_come_first_and_what_an_environment_is_brought_for_later() -
     ordered = [usual, {*usual, "torch"}, {"torch", "slow"}, slow, {"lowest"}, {"root"}]
     assert sorted(ordered, key=order) == ordered
     assert len({*map(order, ordered)}) == len(ordered)
+
+
+def test_a_file_of_which_nothing_is_left_is_not_even_read() -> None:
+    def read(expression: str, name: str) -> bool:
+        config = SimpleNamespace(option=SimpleNamespace(markexpr=expression), rootpath=ROOT)
+        return not pytest_ignore_collect(ROOT / name, cast("pytest.Config", config))
+
+    assert not read("not (slurm or slow)", "tests/test_fuzz.py")
+    assert not read("not (slurm)", "tests/slurm/test_chain.py")
+    assert read("not (slurm or slow)", "tests/test_units.py")  # what it holds is marked itself, or is run
+    for expression in ("", "slow", "not slurm", "not (slurm and root)"):
+        assert read(expression, "tests/slurm/test_chain.py")

@@ -60,7 +60,7 @@ confirm = 1
 name = {name}
 [report]
 path = "page.html"
-every = "1s"
+every = "5s"
 [channels.hook]
 type = "webhook"
 url = "{url}/hook"

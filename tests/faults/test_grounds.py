@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.dog import typed
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 
@@ -50,7 +51,7 @@ class Site:
             {sections}
             """
         )
-        subprocess.run([sys.executable, "-m", "watchdogd", "init"], env=self.env, check=True)
+        assert typed(["init"], self.env).returncode == 0
         self.daemon = subprocess.Popen(
             [sys.executable, "-m", "watchdogd", "run"], env=self.env, stdout=subprocess.DEVNULL
         )

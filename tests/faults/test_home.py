@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.dog import typed
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
 
@@ -53,13 +54,7 @@ class Watched:
         )
 
     def verb(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "watchdogd", *words],
-            env=self.env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return typed(words, self.env)
 
     def keep_alive(self) -> None:
         with self.log.open("a") as log:

@@ -39,7 +39,7 @@ name = "bloom-watch"
 url = "env:BEAT_SECRET"
 [report]
 path = "page.html"
-every = "1s"
+every = "5s"
 [prometheus]
 textfile = "watchdogd.prom"
 [channels.hook]

@@ -25,21 +25,31 @@ from watchdogd import cli
 LIMIT = 300.0
 VERBS = (
     "ack",
+    "backtest",
     "check",
     "config",
+    "doctor",
+    "env",
     "export",
     "finish",
     "history",
+    "import",
     "incidents",
+    "init",
     "kill-switch",
+    "nodes",
     "notify",
     "outbox",
     "plugins",
+    "relay",
+    "report",
     "save-switch",
     "silence",
     "status",
+    "stop",
     "tick",
     "unsilence",
+    "watch",
 )
 """Those that come back soon and leave nobody behind who would hold their streams open."""
 PRELOADED = (
@@ -67,7 +77,7 @@ def fits(words: Sequence[str], env: Mapping[str, str]) -> bool:
 
 
 def _early(name: str) -> bool:
-    return name.startswith(("PYTHON", "LC_", "LD_", "LANG"))
+    return name.startswith(("PYTHON", "LC_", "LD_", "LANG")) and name != "PYTHONPATH"
 
 
 def typed(words: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -90,6 +100,7 @@ def typed(words: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedP
 def _run(words: list[str], env: dict[str, str], folder: str, umask: int, out: str, err: str) -> None:
     os.environ.clear()
     os.environ.update(env)
+    sys.path[1:1] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     time.tzset()
     os.chdir(folder)
     sys.argv[:] = ["watchdogd", *words]

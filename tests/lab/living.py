@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.lab import dog
 from tests.lab.processes import started
 from watchdogd.cli import main
 from watchdogd.home.layout import Home
@@ -27,8 +29,7 @@ def said(*words: str) -> str:
 
 def typed(*words: str) -> str:
     """The same by a process of its own, which has to end well."""
-    argv = [sys.executable, "-m", "watchdogd", *words]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+    done = dog.typed(words, os.environ)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 

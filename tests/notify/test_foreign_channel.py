@@ -120,7 +120,10 @@ def test_every_verb_knows_the_channel_of_another_package(tmp_path: Path, endpoin
     assert (row["channel"], row["state"]) == ("phone", "waiting")
     assert "answered 503: not now, ****" in row["failure"]  # by Web, which masks the token
     endpoint.behave(None)
-    assert "phone: delivered: [CRITICAL] full:" in dog("relay", "phone", "--patience", "60s").stdout
+    assert (
+        "phone: delivered: [CRITICAL] full:"
+        in dog("relay", "phone", "--patience", "60s", "--every", "0.2s").stdout
+    )
     assert _posted(endpoint)[-1].json()["title"].startswith("[CRITICAL] full:")
     assert _posted(endpoint)[-1].json()["priority"] == 9
 

@@ -3,10 +3,14 @@
 import os
 import random
 import signal
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+
+import pytest
 
 from tests.lab.forked import CONTEXT
 from tests.notify.sender_process import INCIDENTS, live
@@ -18,10 +22,17 @@ from watchdogd.home.layout import Home
 KILLS, STORM = 200, 1000
 
 
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder in memory: a kernel that lives on loses nothing, so no life needs to wait for a disk."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
 def test_two_hundred_kills_lose_nothing_and_repeat_at_most_one_message_each(
-    tmp_path: Path, endpoint: WebServer
+    memory: Path, endpoint: WebServer
 ) -> None:
-    home, context = _ground(tmp_path)
+    home, context = _ground(memory)
     dice = random.Random(9)
     usual = _life(context, home, endpoint, 10)
     killed = arrived = 0
@@ -50,9 +61,9 @@ def test_two_hundred_kills_lose_nothing_and_repeat_at_most_one_message_each(
 
 
 def test_a_thousand_incidents_of_one_round_outlive_a_kill_in_their_middle(
-    tmp_path: Path, endpoint: WebServer
+    memory: Path, endpoint: WebServer
 ) -> None:
-    home, context = _ground(tmp_path)
+    home, context = _ground(memory)
     endpoint.behave([*[NORMAL] * (STORM // 2), Fault.HANG])
     ready, begun = context.Pipe(duplex=False)
     process = context.Process(target=live, args=(str(home.path), endpoint.url, 0, begun, STORM))
@@ -71,9 +82,9 @@ def test_a_thousand_incidents_of_one_round_outlive_a_kill_in_their_middle(
     assert keys.total() <= STORM + 1
 
 
-def _ground(tmp_path: Path) -> tuple[Home, ForkServerContext]:
+def _ground(place: Path) -> tuple[Home, ForkServerContext]:
     """A home with a history, and what begins lives."""
-    home = Home(tmp_path / "home")
+    home = Home(place / "home")
     home.make()
     Store.open("sqlite:///history.db", home).close()
     return home, CONTEXT  # it imports once: a life begins within milliseconds
