@@ -498,14 +498,14 @@ def test_six_links_with_random_kills(site: Site) -> None:
         for how in hows:
             link, successor = site.wait_for_pair()
             wait_until(lambda: witness.links()[-1:] == [link], UP, "a round of it is seen")  # noqa: B023
-            time.sleep(dice.uniform(0, 8))
+            time.sleep(dice.uniform(0, 4))  # somewhere in two of its rounds
             begin = time.time()
             end_link(site, link, successor, how)
             site.wait_for_next(link)
             assert site.acting() == successor, how
             site.wait_for_pair()
             links.append(successor)
-            time.sleep(2)
+            wait_until(lambda: witness.links()[-1:] == links[-1:], UP, "a round of the next one is seen")
             # A frozen one is believed to be dead after STALE seconds; a killed one's successor has to start.
             allowed = {"hand over": 10, "freeze": 60}.get(how, 30)
             assert witness.longest_gap(begin, time.time()) < allowed, how
