@@ -318,6 +318,25 @@ def _check_nothing_is_lost(world: World) -> None:
         )
         over = not item.ended and (item.incident, "RESOLVED") in told
         assert (item.incident, item.status) in told or outdated or over, f"lost: {item}"
+    if world.may("lost") or "lost" not in dict(world.left):
+        _check_ends_follow(world)
+
+
+def _check_ends_follow(world: World) -> None:
+    """Wherever a beginning came, its end came, or something newer; where each answer came back.
+
+    Unless the channel takes others, but never this one.
+    """
+    for name in world.names:
+        refused = {item for row in world.ended if row.state == "failed" for item in row.message.items}
+        items = [item for channel, _, items in world.came if channel == name for item in items]
+        ends = (item for message in world.story for item in message.items if item.ended)
+        for end in ends:
+            begun = any(each.incident == end.incident and not each.ended for each in items)
+            heard = any(each == end or each.outdates(end) for each in items)
+            assert heard or end in refused or not begun, (
+                f"{name} was told of {end.incident}, and never of its end"
+            )
 
 
 @dataclass

@@ -338,7 +338,7 @@ def ways(channels: Mapping[str, ChannelState], name: str, now: float, policy: Po
 def arrival(channels: Mapping[str, ChannelState], row: Notification, policy: Policy) -> list[Notification]:
     """Return the copies of a row that is new: an end goes to all channels that were told what it ends."""
     message = row.message
-    if not message.over or message.quiet or channels[row.channel].missed(row):
+    if not message.over or message.quiet:
         return []
     heard = [
         way
@@ -347,7 +347,8 @@ def arrival(channels: Mapping[str, ChannelState], row: Notification, policy: Pol
             channels[way].told_of(number) and not channels[way].tells_end(number) for number in message.over
         )
     ]
-    return _copies(channels, [row], heard, "this channel told what it ends")
+    missed = channels[row.channel].missed(row)
+    return _copies(channels, [row], heard, "" if missed else "this channel told what it ends")
 
 
 def orphans(
