@@ -50,7 +50,7 @@ NINE = time.mktime((2026, 11, 28, 9, 0, 0, 0, 0, -1))
 
 
 def test_pbs() -> None:
-    running, waiting = qstat.read(PBS)
+    running, waiting = qstat.jobs(qstat.records(PBS))
     assert (running.id, running.name, running.user) == ("4711.batch", "tr11-176B-ml", "alice")
     assert (running.state, running.nodes, running.node_count) == ("RUNNING", "node1,node2", 2)
     assert (running.started_at, running.ends_at) == (NINE, NINE + 86400)
@@ -61,7 +61,7 @@ def test_pbs() -> None:
 
 
 def test_torque() -> None:
-    (job,) = qstat.read(TORQUE)
+    (job,) = qstat.jobs(qstat.records(TORQUE))
     assert (job.nodes, job.started_at) == ("n175.example,n176.example", NINE)
     assert job.ends_at == NINE + 120 * 3600
     assert qstat.gpus(TORQUE, job.id) == {"n175.example": 2, "n176.example": 1}
@@ -147,16 +147,16 @@ def test_ends(fields: str, how: str) -> None:
     ],
 )
 def test_why_it_waits(fields: str, wait: Wait) -> None:
-    (job,) = qstat.read(f"Job Id: 9.batch\n    job_state = {fields}\n")
+    (job,) = qstat.jobs(qstat.records(f"Job Id: 9.batch\n    job_state = {fields}\n"))
     assert pending_reasons.judge(job.reason, job.state).wait is wait
 
 
 def test_letters_alone_and_nothing() -> None:
     text = "".join(f"Job Id: {n}.localhost\n    job_state = {letter}\n" for n, letter in enumerate("CRQSEH"))
     states = ["RUNNING", "PENDING", "SUSPENDED", "COMPLETING", "PENDING"]
-    assert [job.state for job in qstat.read(text)] == states
+    assert [job.state for job in qstat.jobs(qstat.records(text))] == states
     assert [end.id for end in qstat.endings(qstat.records(text))] == ["0.localhost"]
-    assert qstat.read("") == ()
+    assert qstat.jobs(qstat.records("")) == ()
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_letters_alone_and_nothing() -> None:
 )
 def test_what_cannot_be_read_is_named(text: str, told: str) -> None:
     with pytest.raises(UnreadableError, match=re.escape(told)):
-        qstat.read(text)
+        qstat.jobs(qstat.records(text))

@@ -109,7 +109,7 @@ def test_a_broken_record_costs_itself_alone() -> None:
 def test_a_second_record_of_a_job_is_none_of_the_servers() -> None:
     text = "Job Id: 1.s\n    Job_Owner = alice@n\n    job_state = R\n    Variable_List = A=x\n"
     forged = "Job Id: 1.s\n    Job_Owner = bob@n\n    job_state = C\n"
-    (job,) = qstat.read(text + forged)
+    (job,) = qstat.jobs(qstat.records(text + forged))
     assert (job.user, job.state) == ("alice", "RUNNING")
-    (job,) = qstat.read(text.replace("A=x", "A=\x1eJob Id: 2.s\x85    job_state = R"))
+    (job,) = qstat.jobs(qstat.records(text.replace("A=x", "A=\x1eJob Id: 2.s\x85    job_state = R")))
     assert job.raw_id == "1.s"

@@ -179,7 +179,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "reason": (pending_reasons.judge, "Nodes required for job are DOWN, DRAINED or reserved"),
     "sbatch lines": (slurm.script_options, "#!/bin/sh\n#SBATCH --job-name=tr4 --time=1\n"),
     "walltime": (parse_walltime, "1-02:03:04"),
-    "qstat": (qstat.read, QSTAT),
+    "qstat": (lambda text: qstat.jobs(qstat.records(text)), QSTAT),
     "qstat ended": (lambda text: qstat.endings(qstat.records(text)), PBS),
     "qstat gpus": (lambda text: qstat.gpus(text, "12.srv"), PBS),
     "log": (_log, LOG),

@@ -31,7 +31,6 @@ class LiveJob:
 
     @property
     def job(self) -> Job:
-        """The one that started last."""
         return self.jobs[0]
 
     @property

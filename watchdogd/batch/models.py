@@ -91,12 +91,10 @@ class Job:
 
     @property
     def placed(self) -> bool:
-        """True while it has nodes."""
         return self.state in PLACED_STATES
 
     @property
     def working(self) -> bool:
-        """True while its processes run."""
         return self.state in WORKING_STATES
 
     @property

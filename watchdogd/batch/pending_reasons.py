@@ -28,7 +28,6 @@ class PendingReason:
     fix: str = ""
 
     def fix_for(self, job_id: str) -> str:
-        """Return the fix with the job's id in it."""
         return self.fix.format(id=job_id)
 
 

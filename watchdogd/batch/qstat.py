@@ -85,11 +85,6 @@ def endings(found: Records) -> tuple[Ending, ...]:
     )
 
 
-def read(text: str) -> tuple[Job, ...]:
-    """Return the living jobs in the order of qstat."""
-    return jobs(records(text))
-
-
 def gpus(text: str, job_id: str) -> dict[str, int]:
     """Host → GPUs of one job: from `exec_vnode` (PBS), or `exec_gpus` (TORQUE)."""
     fields = records(text).get(job_id, {})

@@ -53,7 +53,6 @@ class SlurmNode:
 
     @property
     def silent(self) -> bool:
-        """True where it does not answer the controller."""
         return "*" in self.flags
 
     @property
@@ -136,8 +135,6 @@ def read_partitions(text: str) -> tuple[Partition, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The partitions that Slurm shows."""
-
     partitions: tuple[Partition, ...]
 
     def chosen(self, names: str) -> list[Partition]:

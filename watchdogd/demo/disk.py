@@ -48,7 +48,6 @@ def fill_bytes(folder: Path) -> None:
 
 
 def free_bytes(folder: Path) -> None:
-    """Remove the large file."""
     (folder / "core.4711").unlink()
 
 
@@ -61,7 +60,6 @@ def fill_inodes(folder: Path) -> None:
 
 
 def free_inodes(folder: Path) -> None:
-    """Remove the small files."""
     for path in (folder / "cache").iterdir():
         path.unlink()
     (folder / "cache").rmdir()

@@ -55,11 +55,9 @@ class Screen:
             self._live.stop()
 
     def say(self, text: str) -> None:
-        """Words to the viewer."""
         self._console.print(Text(text))
 
     def begin(self, number: int, of: int, caption: str, awaited: str) -> None:
-        """Announce a step."""
         self._console.print()
         self._row(f"{number} of {of}", Text(caption, "bold"))
         self._row("", Text(f"waits for {awaited}", "dim"))

@@ -53,7 +53,6 @@ class PostedAlert:
 
     @property
     def clock(self) -> str:
-        """The time of day at which it happened."""
         return datetime.fromisoformat(self.at).strftime("%H:%M:%S")
 
     @property
@@ -86,7 +85,6 @@ class Mailbox:
 
     @property
     def url(self) -> str:
-        """The address to post to."""
         return f"http://127.0.0.1:{self._server.server_port}/"
 
     @property
@@ -95,7 +93,6 @@ class Mailbox:
         return tuple(self._alerts)
 
     def close(self) -> None:
-        """Take no more."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -178,7 +175,6 @@ class Stage:
 
     @property
     def scratch(self) -> Path:
-        """The little disk."""
         return self.home.path / "scratch"
 
     @property

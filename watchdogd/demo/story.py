@@ -77,7 +77,6 @@ def evidence(alerts: Sequence[PostedAlert], _view: StageView) -> Sequence[str]:
 
 
 def last_words(_alerts: Sequence[PostedAlert], view: StageView) -> Sequence[str]:
-    """Return what the training wrote last."""
     return view.log[-1:]
 
 

@@ -50,7 +50,6 @@ class LinearModel:
         self.offset = 0.0
 
     def learn(self, points: list[tuple[float, float]]) -> float:
-        """One step of descent; returns the loss before it."""
         errors = [(x, self.slope * x + self.offset - y) for x, y in points]
         self.slope -= RATE * sum(2 * error * x for x, error in errors) / len(points)
         self.offset -= RATE * sum(2 * error for _, error in errors) / len(points)

@@ -32,12 +32,10 @@ class Diagnosis:
     fix: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the diagnosis as `doctor --json` prints it."""
         return {"state": self.state, "topic": self.topic, "text": self.text, "fix": self.fix}
 
 
 def fine(topic: str, text: str) -> Diagnosis:
-    """Return the diagnosis of something that works."""
     return Diagnosis(FINE, topic, text)
 
 
@@ -47,7 +45,6 @@ def warning(topic: str, text: str, fix: str) -> Diagnosis:
 
 
 def broken(topic: str, text: str, fix: str) -> Diagnosis:
-    """Return the diagnosis of something that does not work."""
     return Diagnosis(BROKEN, topic, text, fix)
 
 
@@ -87,7 +84,6 @@ class Installation:
 
     @property
     def config(self) -> Config:
-        """The configuration."""
         return self.setup.config
 
     @property
@@ -96,7 +92,6 @@ class Installation:
         return self.wish.partition or self.config.slurm.partition or ""
 
     def runs(self) -> Sequence[Run]:
-        """Return all runs, as plugins see them."""
         backend = "slurm" if shutil.which("squeue") else "none"
         return [
             run_of(name, section, self.config, self.home, backend)

@@ -41,7 +41,6 @@ except OSError:
 
 
 def look(installation: Installation) -> Iterator[Diagnosis]:
-    """Everything about home."""
     home = installation.home
     reason = trust.distrust(home.path, trust.team_of(home.path))
     if reason:

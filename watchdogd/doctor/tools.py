@@ -17,7 +17,6 @@ _PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
 def look(installation: Installation) -> Iterator[Diagnosis]:
-    """Look for the tools on this machine."""
     if any(run.gpus_per_node for run in installation.config.runs.values()):
         yield from _gpus(installation)
     spy = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))

@@ -110,7 +110,6 @@ _TOOLS = {"lustre": ("lfs",), "beegfs": ("beegfs-ctl", "beegfs"), "posix": ("quo
 
 
 def look_at_disks(installation: Installation) -> Iterator[Diagnosis]:
-    """Judge each disk of the configuration."""
     for name, disk in installation.config.disks.items():
         yield _disk(name, absolute(installation.home, disk.path), disk)
 

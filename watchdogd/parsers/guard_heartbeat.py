@@ -32,7 +32,6 @@ class GuardHeartbeat:
 
     @property
     def where(self) -> str:
-        """The process that beats."""
         return f"process {self.pid} on {self.host}"
 
 

@@ -41,7 +41,6 @@ class GpuSample:
 
 
 def gpus_json(sample: GpuSample) -> str:
-    """Return the text of the file."""
     readout = sample.node.readout
     gpus = {
         "list": [_known(gpu) for gpu in readout.gpus],
@@ -175,7 +174,6 @@ class Usage:
 def usage_json(
     memory: NodeMemory | None, disks: Mapping[str, Disk], cpu: Cpu | None = None
 ) -> dict[str, Any]:
-    """Return the keys that stand beside the GPUs."""
     fields = {} if memory is None else {"memory": asdict(memory)}
     fields |= {} if cpu is None else {"cpu": asdict(cpu)}
     return {**fields, "disks": {path: asdict(disk) for path, disk in disks.items()}}

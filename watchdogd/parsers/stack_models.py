@@ -56,7 +56,6 @@ class Frame:
 
     @property
     def library(self) -> bool:
-        """Not the user's own code."""
         if self.native or self.file.startswith("<"):
             return True
         if "/" in self.path:

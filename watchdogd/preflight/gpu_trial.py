@@ -129,7 +129,6 @@ def _of_node(node: str, tried: Tried, gpus: int | None) -> Iterator[Finding]:
 
 
 def _together(trial: Trial) -> Iterator[Finding]:
-    """Judge what the nodes did together."""
     well = [name for name, tried in trial.nodes.items() if tried.gpus and not tried.faults]
     if well:
         yield Finding(Status.OK, TOPIC, f"each GPU of {stack_folding.names(well)} computes")
@@ -152,7 +151,6 @@ def _together(trial: Trial) -> Iterator[Finding]:
 
 
 def argv(python: str, hosts: Sequence[str], job: str, *, reduce: bool, deadline: float) -> list[str]:
-    """Return the command for each node."""
     words = [python, "-c", PROGRAM]
     port = 20000 + sum(map(ord, job)) * 131 % 10000
     return [*words, hosts[0], str(port), f"{deadline:.0f}"] if reduce else words

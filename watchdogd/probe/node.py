@@ -196,7 +196,6 @@ def tell(job: str, *paths: str) -> None:
 
 
 def look(task: Task, name: str) -> str:
-    """Look at this node, and return the sample's text."""
     seconds = max(task.every / 6, 2.0)
     env = command.environment({"SLURMD_NODENAME": name})  # as the same script has it in a step
     answer = command.ask(node_script.argv(seconds), deadline=min(task.every, 6 * seconds), env=env)

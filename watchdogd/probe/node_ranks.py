@@ -161,7 +161,6 @@ def read(text: str) -> NodeRanks | None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Look, and print."""
     args = _arguments(words)
     name = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
     print(f"@@ node {name}", flush=True)
@@ -172,7 +171,6 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks:
-    """Return what is known on this node at `until`."""
     addresses = _addresses()
     pids = {number for each in found for number in _numbers(each.pid)}
     environments = {each.pid: node_stacks.environ(each.pid) for each in found}

@@ -19,7 +19,6 @@ _SIZE_LIMIT = 1 << 20
 
 
 def path(inbox: str, run: str, node: str) -> str:
-    """Return the path of this process's sample of `node`."""
     host = file_name(node.partition(".")[0])
     return os.path.join(inbox, f"{file_name(run)}.sample.{host}.{os.getpid()}.json")
 

@@ -87,7 +87,6 @@ def put(task: ActionTask, name: str, text: str) -> Path:
 
 
 def folder(home: Home, incident: int) -> Path:
-    """Return where an incident's evidence lies."""
     return home.evidence / str(incident)
 
 

@@ -36,8 +36,6 @@ log = logging.getLogger(__name__)
 
 
 class ActionReport(NamedTuple):
-    """Report of what came of an action."""
-
     record: ActionRecord
     outcome: ActionOutcome
 
@@ -76,7 +74,6 @@ class Executor:
         self._tasks.put(task)
 
     def has(self, record: ActionRecord) -> bool:
-        """Return whether it is under way here."""
         return record.key in self._since
 
     def wait(self, patience: float) -> bool:

@@ -240,7 +240,6 @@ def _spared(job: Job) -> WatchdogError:
 
 
 def _terminate(task: ActionTask, run: Run) -> ActionOutcome:
-    """Send SIGTERM to the run's processes on this machine."""
     live = live_job.locate(run, task.users, task.gpus)
     meant = [job for job in live.jobs if not _is_later(job, task)]
     if not meant:

@@ -77,11 +77,9 @@ class ActionRecord:
 
     @property
     def ended(self) -> bool:
-        """Return whether an outcome is known."""
         return self.state != BEGUN
 
     def as_json(self) -> dict[str, Any]:
-        """To be kept."""
         return asdict(self)
 
     @classmethod

@@ -134,7 +134,6 @@ def state(pid: int, *, stack: bool = True) -> str:
 
 
 def packages(parcel: Parcel) -> Iterator[str]:
-    """Yield the lines for one process."""
     return parts(parcel.found.pid, codec_of(Parcel).dump(parcel))
 
 

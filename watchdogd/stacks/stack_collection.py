@@ -267,7 +267,6 @@ def _here(live: LiveJob, wish: Sampling, tool: str) -> tuple[list[Process], list
 
 
 def _probe(wish: Sampling, tool: str, *whose: str) -> list[str]:
-    """Return the command for a node."""
     deadline = max(wish.deadline - _STARTING, 1.0)
     words = [*whose, "--py-spy", tool, "--samples", str(wish.samples), "--every", str(wish.every)]
     words += ["--deadline", str(deadline), *(["--native"] if wish.native else [])]

@@ -89,12 +89,10 @@ class StackSummary:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Return all groups of the ranks."""
         return self.odd + self.others
 
     @property
     def ranks(self) -> int:
-        """Return how many ranks have a stack."""
         return sum(len(group.members) for group in self.groups)
 
 

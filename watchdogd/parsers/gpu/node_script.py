@@ -92,7 +92,6 @@ class _Answer:
 
 
 def argv(seconds_each: float) -> tuple[str, ...]:
-    """Return the command line of the script."""
     return ("sh", "-c", SCRIPT, "watchdogd-probe", f"{seconds_each:g}", *ARGUMENTS)
 
 

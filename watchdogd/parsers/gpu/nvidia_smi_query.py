@@ -63,7 +63,6 @@ _COUNTERS = (
 
 
 def fits(lines: Sequence[str]) -> bool:
-    """Return True if this is the form of -q."""
     return any(_GPU.fullmatch(line) for line in lines)
 
 
@@ -129,7 +128,6 @@ def _slowdown(gpu: Gpu, facts: values.Facts) -> float | None:
 
 
 def _parts(gpu: Gpu, facts: values.Facts) -> Iterator[Gpu]:
-    """Yield its MIG devices."""
     sections: dict[str, values.Facts] = {}
     for name, cell in facts.items():
         if match := _PART.fullmatch(name):

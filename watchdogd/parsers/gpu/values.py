@@ -86,7 +86,6 @@ def number(cell: str) -> float | None:
 
 
 def count(cell: str) -> int | None:
-    """Return a whole number, or None."""
     value = number(cell)
     return None if value is None else int(value)
 

@@ -97,13 +97,11 @@ class _State:
     rows: list[QuotaRow] = field(default_factory=list)
 
     def close(self, said: ToolOutput) -> None:
-        """End the report."""
         if self.bare:
             said.bare(self.began)
 
 
 def _line(line: str, state: _State, said: ToolOutput, now: float | None) -> None:
-    """One line of a report."""
     words = line.split()
     if words[:1] == ["Pool:"] and len(words) > 1:
         state.pool = f" in pool {words[1].rpartition('.')[2]}"

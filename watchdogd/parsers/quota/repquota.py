@@ -41,7 +41,6 @@ _EMPTY = frozenset({"-", "none"})
 
 
 def fits(text: str) -> bool:
-    """Return True if it is one of these reports."""
     return bool(_REPQUOTA.search(text) or _XFS.search(text) or _XFS_OWN.search(text))
 
 

@@ -56,12 +56,10 @@ class ToolOutput:
 
     @property
     def at(self) -> int:
-        """The number of the line that is being read."""
         return self._at
 
     @property
     def understood(self) -> bool:
-        """True if any line was understood."""
         return bool(self._known)
 
     def know(self, *numbers: int) -> None:

@@ -73,7 +73,6 @@ _FILE = re.compile(r"# file: (.*)")
 
 
 def fits(text: str) -> bool:
-    """Return True if it is one of these."""
     return any(form.search(text) for form in (_USERSPACE, _PROPERTIES, _QGROUPS, _CEPH))
 
 
