@@ -31,7 +31,12 @@ def test_a_sample_of_gpus_alone_tells_of_no_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"run": "a", "job": "1", "node": "n", "memory": {"left": 1}}']
+    "text",
+    [
+        *("", "[]", "{}", '{"run": "a", "job": "1", "node": "n", "memory": {"left": 1}}'),
+        '{"run": "a", "job": "1", "node": "n", "disks": {"/tmp": []}}',
+        '{"run": "a", "job": "1", "node": "n", "disks": {"/tmp": {"free": "much"}}}',
+    ],
 )
 def test_what_is_no_sample(text: str) -> None:
     with pytest.raises(UnreadableError, match="no sample of a probe"):

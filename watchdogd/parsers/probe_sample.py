@@ -84,10 +84,12 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 
 def _made(cls: Any, said: Mapping[str, Any]) -> Any:
-    """Make a dataclass of those keys that are fields of it. TypeError where one is missing.
+    """Make a dataclass of the keys that are fields of it. TypeError where one is missing, or these are none.
 
     ValueError where a value is of another kind than its field.
     """
+    if not isinstance(said, Mapping):
+        raise TypeError(str(said)[:80])
     return cls(**{name: _value(hint, said[name]) for name, hint in _hints(cls).items() if name in said})
 
 
