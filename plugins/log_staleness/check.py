@@ -2,7 +2,7 @@
 
 A hang looks like work from outside: the queue says RUNNING, the GPUs say 100 %. What stops is the log,
 so it is followed: the newest of all files that match, through rotation, truncation and links; only new
-bytes are read.
+bytes are read, but for small files, which may be written anew in their place.
 
 **Stale** is no byte for `stale_after`, **stuck** is bytes without progress: warnings that repeat, a
 progress bar that stands, dots and spinners of a program that waits. Progress is found, not known: a number
@@ -13,11 +13,12 @@ does, where anything says more. Heartbeats of the Guard count as progress.
 With `stale_after = "auto"` the limit comes from the run's own past. A silence may be three times as long as
 those that followed such a line before, or twice where there were several: a save takes as long as saves took,
 a step as long as steps took. A long time without progress is allowed again only where what began it was said.
-The first silence after a line of a new kind has half an hour, as has all that comes before the rhythm is
-known. Known pauses are kept over restarts. No word grants patience but those that you name (`quiet`), which
-have their own allowance; the message says which limit applied. While the job waits or is suspended, nothing
-is judged. After the last step (`900/900`) a run may be silent for as long as it took, for half an hour at
-least and two at most; then a WARNING says so: it is no hang.
+The first silence after a line of a new kind has half an hour, the second half of that; all that comes before
+the rhythm is known has half an hour, too, as have counts that something which waits may write. Known pauses
+are kept over restarts. No word grants patience but those that you name (`quiet`), which have their own
+allowance; the message says which limit applied. While the job waits or is suspended, nothing is judged. After
+the last step (`900/900`) a run may be silent for as long as it took, for half an hour at least and two at
+most; then a WARNING says so: it is no hang.
 
 Where the log alone would be reported, other checks' signs of work hold that back: checkpoints that grow, and
 GPUs at the power that they draw at work, for two hours at most, then it is a WARNING; processors as busy as

@@ -86,10 +86,13 @@ def _progress(state: LogState, now: float) -> Iterator[str]:
     if not state.moved:
         yield "no progress was seen in this job yet"
         return
-    yield f"last progress: {format_duration(max(now - state.moved, 0))} ago, at {iso(state.moved)}"
+    last = state.progressed
+    yield f"last progress: {format_duration(round(max(now - last, 0)))} ago, at {iso(last)}"
+    if state.until:
+        yield f"what may count for something that only waits is progress until {iso(state.until)}"
     pauses = [gap for _, gap in state.pauses]
     if pauses:
-        yield f"longest times between two rises: {', '.join(map(_rounded, pauses))}"
+        yield f"longest times without progress: {', '.join(map(_rounded, pauses))}"
     for each in [each for each in state.templates.values() if each.stood][:SHOWN]:
         stood = ", ".join(_rounded(gap) for _, gap in each.stood[:3])
         yield f"such times that began with '{each.text}', which allows them again: {stood}"
@@ -101,13 +104,14 @@ def _limits(state: LogState, now: float) -> Iterator[str]:
     after = f" after '{said.text}'" if said and said.text else ""
     known = [_rounded(gap) for _, gap in said.after[:3]] if said else []
     past = f"; such lines were followed by silences of {', '.join(known)}" if known else ""
-    yield f"silence{after}: {_rounded(silence.seconds)} ({silence.reason}{past})"
+    yield f"silence{after} is reported after {_rounded(silence.seconds)} ({silence.reason}{past})"
     stand = state.standstill(now)
     if stand is None:
-        yield "standstill: not judged: nothing followed a new kind of line yet"
+        yield "lines without progress are not judged yet: the last one is of a new kind"
         return
     since, limit = stand
-    yield f"standstill: {_rounded(limit.seconds)} from {iso(since)} on ({limit.reason})"
+    at = iso(since + limit.seconds)
+    yield f"lines without progress are reported at {at}: {_rounded(limit.seconds)} ({limit.reason})"
 
 
 def _rounded(seconds: float) -> str:

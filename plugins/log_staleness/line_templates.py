@@ -71,9 +71,14 @@ SET = 300.0
 SET_AMID = 1500.0
 """The same within one look, whose lines are of unknown times."""
 SHOWS = 240.0
-"""Seconds of its life by which it shows whether a number is such a clock."""
-REGULAR = 0.05
-"""Share by which the pace of what waits varies at most: it sleeps; what works takes its time."""
+"""Seconds of its life by which it shows whether a number is such a clock; until then it may be one."""
+LOOK = 75.0
+"""Seconds of a look, by which its first line is older than it is taken for."""
+REGULAR, ALIKE, ROUND = 0.02, 8, 0.03
+"""Share by which the pace of what waits varies at most, in so many of them: it sleeps; what works does not.
+
+And by how much longer it takes than the whole seconds that it sleeps.
+"""
 DOWN = 6
 """Times that a number must have fallen, and never stood between, to count down."""
 STEADY = 10
@@ -93,7 +98,8 @@ class Number:
 
     `first` and `high`: of the present cycle; `rises`: times that it passed `high`; `resets`: times that it
     began anew; `dips`: times that it lay below and did not; `base`: the last value of the look at `began`;
-    `wall`: whether it goes as time does; `top`: how far it had come when it was last taken up from before.
+    `mean`: of its last paces, `alike`: how many were near it, less ALIKE for each that was not; `wall`:
+    whether it goes as time does; `top`: how far it had come when it was last taken up from before.
     """
 
     first: float
@@ -107,7 +113,7 @@ class Number:
     rose: float = 0.0
     paces: int = 0
     mean: float = 0.0
-    spread: float = 0.0
+    alike: int = 0
     base: float = 0.0
     wall: bool = False
     top: float = -1e300
@@ -121,14 +127,25 @@ class Number:
             return True
         if self.rises < least or self.resets * 3 > self.rises:
             return False
-        return (self.dips == 0 or (self.whole and self.dips <= 2 * self.rises)) and not self.wall
+        if self.wall or (least == RISES and self._young_wall):
+            return False
+        return self.dips == 0 or (self.whole and self.dips <= 2 * self.rises)
+
+    def _goes_as_time(self, off: float) -> bool:
+        pace = (self.high - self.base) / (self.rose - self.began)
+        return abs(pace - 1.0) < off or abs(pace * 0.001 - 1.0) < off
+
+    @property
+    def _young_wall(self) -> bool:
+        """True if it may go as time does, and had no time yet to show that it does not."""
+        took = self.rose - self.began
+        return 0.0 < took < 2 * SHOWS and not self.resets and self._goes_as_time(LOOK / took)
 
     def _note_wall(self) -> None:
         """Note whether it goes as time does, in seconds or milliseconds, by all looks until now."""
         took = self.rose - self.began
         if took >= SHOWS:
-            pace = (self.high - self.base) / took
-            self.wall = abs(pace - 1.0) < 0.03 or abs(pace * 0.001 - 1.0) < 0.03
+            self.wall = self._goes_as_time(0.03)
 
     def _note_set(self, value: float, before: float, at: float) -> bool:
         """Return True if this clock of the wall was set: it goes on as one, from its new time."""
@@ -144,9 +161,10 @@ class Number:
     @property
     def regular(self) -> bool:
         """True if it counts one by one at a pace that never changes, as what only waits does."""
-        if self.paces < 8 or not self.whole or self.high - self.first > 1.5 * max(self.rises, 1):
+        if not self.whole or self.high - self.first > 1.5 * max(self.rises, 1):
             return False
-        return math.sqrt(self.spread / self.paces) < REGULAR * abs(self.mean)
+        each = 1.0 / abs(self.mean) if self.mean else 0.0
+        return self.alike >= ALIKE and _is_slept(each)
 
     @property
     def falling(self) -> bool:
@@ -176,7 +194,8 @@ class Number:
         It changed where any differed from the one before in more than whole numbers; it rose where any was
         higher than ever in its cycle and this is a clock (see `clock`).
         """
-        changed = rose = False
+        changed = rose = risen = False
+        last, then, resets = self.last, self.rose, self.resets
         for value in values:
             before = self.last
             if value == before:
@@ -187,10 +206,12 @@ class Number:
             else:
                 changed = True
             if value > self.high:
-                rose = (self._rise(value, before, at) and self.clock(least)) or rose
+                risen = self._rise(value, before, at) or risen
             elif value < self.high:
                 rose = self._fall(value, before, at) or rose
-        return changed, rose
+        if self.rose > then > 0.0 and self.resets == resets:
+            self._note_pace((self.last - last) / (self.rose - then))
+        return changed, rose or (risen and self.clock(least))
 
     def _rise(self, value: float, before: float, at: float) -> bool:
         if self.rises * 3 <= self.resets and self.falling:  # it counts down from above again
@@ -200,7 +221,6 @@ class Number:
             return True
         if at > self.rose > 0.0:
             self._note_wall()
-            self._note_pace((value - before) / (at - self.rose))
         if self.wall and value - before > SET and self._note_set(value, before, at):
             return False
         if at == self.began:
@@ -244,9 +264,18 @@ class Number:
 
     def _note_pace(self, pace: float) -> None:
         self.paces += 1
-        off = pace - self.mean
-        self.mean += off / self.paces
-        self.spread += off * (pace - self.mean)
+        self.mean += (pace - self.mean) / min(self.paces, ALIKE)
+        near = abs(pace - self.mean) < REGULAR * abs(self.mean)
+        self.alike = min(max(self.alike + (1 if near else -ALIKE), 0), 2 * ALIKE)
+
+
+def _is_slept(seconds: float) -> bool:
+    """Return True for a time that people let a program sleep for, and a little more."""
+    for unit, most in ((1.0, 10.0), (5.0, 60.0), (30.0, math.inf)):
+        slept = max(round(seconds * (1 - ROUND / 2) / unit), 1) * unit
+        if slept <= most:
+            return -0.005 * slept < seconds - slept < ROUND * slept
+    return False
 
 
 @dataclass(slots=True)
@@ -312,15 +341,6 @@ class Template:
         self.band = max(self.band, number.high - number.first)
         self.start = self.start or number.last
         self.trends = self.count > TREND and abs(number.last - self.start) > 3.0 * self.band
-
-    @property
-    def works(self) -> float:
-        """Time at which a measure last changed, as far as that shows work.
-
-        A measure that has no loss beside it and goes nowhere may be looked at by a monitor, whatever the run
-        does.
-        """
-        return self.changed if self.trends or self.names else min(self.changed, self.begun + ONLY_WAITS)
 
     def note_cycle(self, rose: float, said: set[str]) -> None:
         """Note what its lines of a look said; `rose`: when a clock last rose before it.

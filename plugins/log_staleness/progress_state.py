@@ -46,6 +46,8 @@ NEWS = 420.0
 """Patience after a line of a new kind, where such lines go on to come."""
 FIRST = 600.0
 """The same after one that comes once: something began that was never seen."""
+NOVEL = 3600.0
+"""Seconds without progress after which more lines of new kinds say no more that something begins."""
 SLACK = 0.5
 """Amount by which a clock says less where it goes regularly for a while (see `Template.weight`)."""
 LOST = 5
@@ -95,7 +97,8 @@ class LogState:
     counts last rose, `rises`: in how many looks one did; `novel`: when a line came whose template is new;
     `pauses`: the longest times between two rises; `since`: when progress was first seen; `weight`: the least
     that a clock must say to count (see `Template.weight`); `bare`: none says more than something that waits;
-    `until`: when what rises now no longer counts, because it may belong to something that waits, or 0.
+    `until`: when what rises now no longer counts, because it may belong to something that waits, or 0;
+    `sure`: when something last rose of which that cannot be; `begun`: when the job's first line came.
     """
 
     templates: dict[int, Template] = field(default_factory=dict)
@@ -109,6 +112,8 @@ class LogState:
     weight: float = 0.0
     bare: bool = False
     until: float = 0.0
+    sure: float = 0.0
+    begun: float = 0.0
 
     def advance(
         self,
@@ -150,6 +155,7 @@ class LogState:
             self.said = key
         self._take(rows, at)
         self.wrote = max(self.wrote, at)
+        self.begun = self.begun or at
         if not first:
             for key, each in cycling.items():
                 self.templates[key].note_cycle(each.rose, each.said)
@@ -198,8 +204,8 @@ class LogState:
         """
         for each in self.templates.values():
             each.numbers, each.rose, each.changed, each.lost = [], 0.0, 0.0, 0
-        self.wrote = self.moved = self.until = 0.0
-        self.novel = at
+        self.wrote = self.moved = self.until = self.sure = 0.0
+        self.novel = self.begun = at
 
     def forget_pauses(self) -> None:
         """Forget the run's pauses, learned in another way than this job tells its progress."""
@@ -209,7 +215,8 @@ class LogState:
 
     def set_back(self, now: float) -> None:
         """Follow a clock that was set back: nothing has happened in its future."""
-        self.wrote, self.moved, self.novel = (min(each, now) for each in (self.wrote, self.moved, self.novel))
+        for name in ("wrote", "moved", "novel", "sure", "begun"):
+            setattr(self, name, min(getattr(self, name), now))
 
     def _note_silence(self, at: float, rested: float | None) -> None:
         before = self.templates.get(self.said)
@@ -271,10 +278,10 @@ class LogState:
         then was of something else.
         """
         own, late = self._clocks()
-        self.until = 0.0
+        self.until, self.sure = 0.0, self.begun
         most = min(max((weight for weight, _ in own), default=0.0), 2.0)
         if not most:
-            return max((each.works for each in self.templates.values() if each.count >= OFTEN), default=0.0)
+            return self._measured()
         if most > self.weight:
             self.weight, self.pauses, self.rises = most, [], 0
             self.moved = max(each.expected for weight, each in own if weight >= most)
@@ -283,10 +290,22 @@ class LogState:
         waits = [(weight, each) for weight, each in late if weight >= least - SLACK]
         if self.bare:
             self.until = self.begun + ONLY_WAITS
-        if waits:
+        elif waits:
             strong = (each.begun + ONLY_WAITS for weight, each in waits if weight >= max(least, 1.0))
-            self.until = max(rose, min(strong, default=0.0))
+            self.sure, self.until = rose, max(rose, min(strong, default=0.0))
         return max([rose, *(each.rose for _, each in waits)])
+
+    def _measured(self) -> float:
+        """Return when a measure last changed, where no number is a clock.
+
+        One that has no loss beside it and goes nowhere may be looked at by a monitor, whatever the run does.
+        """
+        known = [each for each in self.templates.values() if each.count >= OFTEN]
+        works = max((each.changed for each in known if each.trends or each.names), default=0.0)
+        other = max((each.changed for each in known), default=0.0)
+        if other > works:
+            self.sure, self.until = max(works, self.begun), self.begun + ONLY_WAITS
+        return max(works, min(other, self.until))
 
     def _clocks(self) -> tuple[list[tuple[float, Template]], list[tuple[float, Template]]]:
         """Return the clocks with their weights: the run's own, and those that began once these had stopped.
@@ -311,9 +330,9 @@ class LogState:
     def progressed(self) -> float:
         """Time at which it last got on.
 
-        What only waits may count, too, and hides a hang for so long at most.
+        What only waits may count, too: it hides a hang until then, and has not counted at all afterwards.
         """
-        return min(self.moved, self.until) if self.until else self.moved
+        return self.moved if not self.until or self.moved < self.until else self.sure
 
     @property
     def worked(self) -> float:
@@ -324,12 +343,7 @@ class LogState:
     def stirred(self) -> float:
         """Time at which a number last rose that may become a clock, where none is yet."""
         rose = (each.stirred for each in self.templates.values())
-        return min(max(rose, default=0.0), self.begun + MOST) if self.templates else 0.0
-
-    @property
-    def begun(self) -> float:
-        """Time at which the first line came."""
-        return min(each.begun for each in self.templates.values())
+        return min(max(rose, default=0.0), self.begun + MOST)
 
     def _forget(self) -> None:
         """Keep the templates that came often, and those that came last."""
@@ -367,7 +381,7 @@ class LogState:
     def floor(self, now: float) -> float:
         """Return the least patience: less where the run has progressed for long, or its pauses are known."""
         lived = now - self.since if self.since else 0.0
-        if lived > 4 * GROWN_UP or any(gap > LONG for _, gap in self._paused):
+        if lived > 4 * GROWN_UP or sum(gap > LONG for _, gap in self._paused) > 1:
             return KNOWN
         return USUAL if lived > GROWN_UP else YOUNG
 
@@ -379,14 +393,19 @@ class LogState:
         """Return how long nothing may be written, after what was written last."""
         if full := self.full:
             return Limit(full, Reason.DONE)
-        before = self.templates.get(self.said)
-        often = before is not None and before.count >= OFTEN
-        if before and len(before.after) > 1 and self.rises > OFTEN:
-            often = True
+        before = self.templates.get(self.said, NOTHING)
+        often = before.count >= OFTEN or (len(before.after) > 1 and self.rises > OFTEN)
         # after a line that was never the last one of a look, what the run does is known, not what follows it
-        pauses = before.after if before and often and before.after else self._silences()
-        seconds = patience(self.floor(now) if often else UNKNOWN, pauses, now, known=often)
+        pauses = before.after if often and before.after else self._silences()
+        seconds = patience(self._least(before, now, often=often), pauses, now, known=often)
         return Limit(seconds, Reason.KNOWN if often else Reason.NEW)
+
+    def _least(self, before: Template, now: float, *, often: bool) -> float:
+        """Return the least patience after such a line: the more often it came, the less."""
+        if often:
+            return self.floor(now)
+        seen = self.rises > OFTEN and (before.after or before.count > RARE)
+        return YOUNG if seen else UNKNOWN
 
     def due(self, now: float) -> float:
         """Return the seconds from one rise to when the next one is late, which is no hang yet."""
@@ -407,19 +426,29 @@ class LogState:
 
     def standstill(self, now: float) -> tuple[float, Limit] | None:
         """Return since when no clock rose though lines come, and how long that may be; None: not judged."""
-        if self.wrote <= self.novel:
+        novel = min(self.novel, (self.moved or self.begun) + (NOVEL if self.moved else MOST))
+        if self.wrote <= novel:
             return None
         if full := self.full:
-            return max(self.progressed, self.novel), Limit(full, Reason.DONE)
+            return max(self.progressed, novel), Limit(full, Reason.DONE)
         if not self.moved:
-            return max(self.novel, self.stirred), Limit(UNKNOWN, Reason.START)
-        since = max(self.progressed, self.novel)
+            return max(novel, self.stirred), Limit(UNKNOWN, Reason.START)
+        since = max(self.progressed, novel)
         often = self.rises > OFTEN
         least = self.floor(now) if often else UNKNOWN
-        if self.novel > self.moved:
+        if novel > self.moved:
             least = max(least, FIRST if self._began_anew else NEWS)
-        seconds = patience(least, self._allowed, now, known=often)
-        silence = self.silence(now)
-        if silence.reason is Reason.NEW:  # nothing came since a line after which nothing is known
-            seconds = max(seconds, self.wrote - since + silence.seconds)
+        cycles = (each.begun for each in self.templates.values() if each.repeats and each.last >= since)
+        seconds = max(
+            patience(least, self._allowed, now, known=often),
+            self.until - since,
+            max(cycles, default=0.0) + UNKNOWN - since,  # games, trials: the first ones may all say the same
+        )
+        if self._nothing_since(novel):
+            seconds = max(seconds, self.wrote - since + self.silence(now).seconds)
         return since, Limit(seconds, Reason.KNOWN if often else Reason.NEW)
+
+    def _nothing_since(self, novel: float) -> bool:
+        """Return True if nothing came since a line, until `novel`, after which nothing is known."""
+        before = self.templates.get(self.said, NOTHING)
+        return before.count <= RARE and before.begun <= novel

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from watchdogd.plugins.log_staleness.progress_state import LogState
 
@@ -15,11 +17,24 @@ _DATED = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T_ ](\d\d):(\d\d):(\d\d)|(\d{4})/(\d\d)/(\d\d)[T_ ](\d\d):(\d\d):(\d\d)"
     r"|(?<![\d.])(1[6-9]\d{8})(?:(?:\d{3}){1,3}|\.\d+)?(?!\d)"
 )
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = rf"({'|'.join(_MONTHS)})[a-z]{{0,6}}"
+_TIME = r"(\d\d?):(\d\d):(\d\d)"
+_NAMED = re.compile(
+    rf"\b{_MONTH}\.? {{1,2}}(\d\d?),? {_TIME}(?: [a-z]{{2,5}})? (\d{{4}})"
+    rf"|\b(\d\d?)[ /-]{_MONTH}[ /-](\d{{4}})[ T:,]{{1,2}}{_TIME}",
+    re.IGNORECASE,
+)
+"""Dates with a month's name: ctime's (`Sat Nov 28 03:12:44 2026`), mail's, web servers'."""
 _CLOCK = re.compile(r"(?<![\d:.])([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?![\d:])")
 _DAY, _UNDATED = 86400.0, 31_536_000.0
 """Seconds of a day; and before which only lines without a date can lie."""
 _WITHIN = 120
 """Characters of a line's beginning in which its own time stands."""
+_WORD = re.compile(r"[A-Za-z]{2,}")
+_NAME_OF_DAY = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? {1,2}$", re.IGNORECASE)
+_ALIKE, _STEPS = 0.9, 5
+"""Share of steps that are the same, of so many at least, where a date is one that a model simulates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +54,63 @@ class Stall:
     until: float | None = None
 
 
-def time_of(line: str, before: float | None) -> float | None:
+def time_of(line: str, before: float | None, *, amid: bool = True) -> float | None:
     """Return when a line was written by its own words, in seconds since 1970; None where it tells no time.
 
     Local times are taken as they stand; a time without a date is on the day of the line before, or the next.
+    `amid`: a time that stands behind words is the line's own, too.
     """
     text = line[:_WITHIN]
-    if dated := _DATED.search(text):
-        if dated[13]:
-            return float(dated[13])
-        year, month, day, hour, minute, second = (int(each) for each in dated.groups()[:12] if each)
-        try:
-            return datetime(year, month, day, hour, minute, min(second, 59)).astimezone().timestamp()
-        except (ValueError, OverflowError):
-            return before
-    if clock := _CLOCK.search(text):
+    date = _date_in(text)
+    if date and (amid or not _is_amid(text, date)):
+        return _read_date(date, before)
+    clock = None if date else _CLOCK.search(text)
+    if clock and (amid or not _is_amid(text, clock)):
         seconds = (int(clock[1]) * 60 + int(clock[2])) * 60 + int(clock[3])
         base = before if before is not None else 0.0
         found = base - base % 86400.0 + seconds
         return found + 86400.0 if found < base - 43200.0 else max(found, base)
     return None
+
+
+def _date_in(text: str) -> re.Match[str] | None:
+    found = (each for each in (_DATED.search(text), _NAMED.search(text)) if each)
+    return min(found, key=lambda each: each.start(), default=None)
+
+
+def _is_amid(text: str, time: re.Match[str]) -> bool:
+    return _WORD.search(_NAME_OF_DAY.sub("", text[: time.start()])) is not None
+
+
+def _read_date(found: re.Match[str], before: float | None) -> float | None:
+    if found.re is _DATED and found[13]:
+        return float(found[13])
+    parts = [each for each in found.groups()[:12] if each]
+    if found.re is _NAMED:
+        day, month, year, *time = parts if found[7] else (parts[1], parts[0], parts[5], *parts[2:5])
+        parts = [year, str(_MONTHS.index(month.lower()[:3]) + 1), day, *time]
+    year, month, day, hour, minute, second = map(int, parts)
+    try:
+        return datetime(year, month, day, hour, minute, min(second, 59)).astimezone().timestamp()
+    except (ValueError, OverflowError):
+        return before
+
+
+def _are_simulated(lines: Iterable[str], ended: float) -> bool:
+    """Return True if the dates behind words go on in like steps, and end on another day than the log did.
+
+    A weather model tells the hour that it computes: `main: time 2016-10-06_00:00:00 on domain 1`.
+    """
+    told = []
+    for line in lines:
+        text = line[:_WITHIN]
+        found = _date_in(text)
+        if found and _is_amid(text, found) and (at := _read_date(found, None)) is not None:
+            told.append(at)
+    steps = Counter(step for one, next_one in pairwise(told) if (step := next_one - one))
+    if not ended or steps.total() < _STEPS or abs(ended - told[-1]) < _DAY:
+        return False
+    return steps.most_common(1)[0][1] >= _ALIKE * steps.total()
 
 
 def replay(lines: Sequence[str], confirm: int = 2, ended: float = 0.0) -> tuple[LogState, list[Stall]]:
@@ -69,10 +121,11 @@ def replay(lines: Sequence[str], confirm: int = 2, ended: float = 0.0) -> tuple[
     """
     state, stalls, waiting = LogState(), list[Stall](), list[str]()
     at: float | None = None
-    first = _first_day(lines, ended)
+    amid = not _are_simulated(lines, ended)
+    first = _first_day(lines, ended, amid=amid)
     least = _UNDATED if first is None else first
     for line in lines:
-        told = time_of(line, first if at is None else at)
+        told = time_of(line, first if at is None else at, amid=amid)
         if at is None:
             at = told if told is None or told >= least else None
         elif told is not None and told >= at + EVERY:
@@ -86,11 +139,11 @@ def replay(lines: Sequence[str], confirm: int = 2, ended: float = 0.0) -> tuple[
     return state, stalls
 
 
-def _first_day(lines: Iterable[str], ended: float) -> float | None:
+def _first_day(lines: Iterable[str], ended: float, *, amid: bool) -> float | None:
     """Return the day on which lines without a date begin; None: some have a date, or none has a time."""
     at: float | None = None
     for line in lines:
-        at = time_of(line, at)
+        at = time_of(line, at, amid=amid)
         if at is not None and at > _UNDATED:
             return None
     return None if at is None else max((ended - at) // _DAY, 0.0) * _DAY

@@ -99,13 +99,15 @@ def _leave_out(files: list[LogFile], log: RunLog, now: float) -> tuple[tuple[New
     kept, parts = [], []
     for file in files:
         begin, end = log_files.unread(file, log.files.places.get(file.key), first=log.looks.last is None)
-        kept.append(News(file.key, _place(file, end, _grown(file, log, now, log.files.skew))))
+        kept.append(News(file.key, _place(file, end, _grown(file, log, now, log.files.skew), blind=True)))
         parts += [f"bytes {begin} to {end} of {file.path}"] if end > begin else []
     return tuple(kept), ", ".join(parts[:3]) or "nothing new"
 
 
-def _place(file: LogFile, offset: int, grown: float) -> ReadPosition:
-    return ReadPosition(file.path, offset, file.size, file.mtime, grown)
+def _place(file: LogFile, offset: int, grown: float, *, blind: bool = False) -> ReadPosition:
+    """Return where a file is read to; `blind`: nothing is to be read of it now."""
+    checksum = 0 if blind else log_files.checksum(file.path, file.size)
+    return ReadPosition(file.path, offset, file.size, file.mtime, grown, checksum)
 
 
 def _read(files: list[LogFile], job: Job | None, log: RunLog, now: float, skew: float) -> Iterable[News]:
@@ -117,7 +119,7 @@ def _read(files: list[LogFile], job: Job | None, log: RunLog, now: float, skew: 
             yield News(file.key, replace(place, grown_at=grown) if place.grown_at > now else place)
             continue
         begin, end = log_files.unread(file, place, first=first, files=len(files))
-        if structured_files.is_whole(file.path):
+        if structured_files.is_whole(file.path) or log_files.is_rewritten(file, place):
             begin = 0
         if first and index:
             begin = end  # of many files only the newest one's past is of interest

@@ -41,7 +41,7 @@ def test_the_clocks_the_limits_and_where_they_come_from_are_shown(
     assert "clock: 'pass # of #, loss #' at 40" in said
     assert "the training's own by its name or the loss beside it" in said
     assert "last progress: " in said
-    assert "silence after 'util # %': " in said
+    assert "silence after 'util # %' is reported after " in said
     assert "opal/log_staleness rests on:" in said
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.parsers.foreign import READERS
-from watchdogd.parsers.logs.log_lines import LONGEST, read_lines
+from watchdogd.parsers.logs.log_lines import LONGEST, STATES, read_lines
 
 
 def test_of_a_line_that_is_too_long_both_ends_are_read() -> None:
@@ -44,3 +44,27 @@ def test_no_line_of_sixty_thousand_letters_holds_the_reader_up(begin: str, again
     started = time.process_time()
     read(begin + again * (60_000 // len(again)) + "\n")
     assert time.process_time() - started < 1.0
+
+
+@pytest.mark.parametrize(
+    ("data", "texts"),
+    [
+        (b"step 1\n\0\0\0\0step 2\n\0\0\0\n", ["step 1", "step 2"]),
+        (b"step 1\n\0\0\0\0\0", ["step 1"]),
+        ("step 1\nstep 2\n".encode("utf-16-le"), ["step 1", "step 2"]),
+        (b"step 1\n\xff\xfe\x93\x81a\xf0\xc1\n\x80\xee\xc0\x05", ["step 1"]),
+        ("Verlust f\u00fcr Schritt 1: 2.5\n".encode("latin-1"), ["Verlust f\ufffdr Schritt 1: 2.5"]),
+    ],
+    ids=["zeros amid", "zeros at the end", "two bytes a letter", "noise", "another code page"],
+)
+def test_what_is_no_text_tells_nothing(data: bytes, texts: list[str]) -> None:
+    assert [line.text for line in read_lines(data)[0]] == texts
+
+
+@pytest.mark.parametrize("sign", ["\r", "\x1b[A\x1b[2K", "\b\b\b"])
+def test_of_a_bar_that_was_drawn_often_the_last_states_are_read(sign: str) -> None:
+    data = "".join(f"{sign}{number}/90000 [01:00<02:00, 3.2it/s]" for number in range(20_000)) + "\r"
+    lines, done = read_lines(data.encode())
+    assert done == len(data)
+    assert len(lines) <= STATES
+    assert lines[-1].text.startswith("19999/90000")

@@ -12,6 +12,7 @@ import pytest
 from tests.cluster import Cluster
 from tests.waiting import wait_until
 
+SWEEPS = 'for n in $(seq 9); do echo "<$n> lattice swept, energy -1.$((n * 7 % 5))"; done; sleep 300'
 LOOP = "for step in $(seq 9999); do echo iteration $step; sleep 0.5; done"
 
 
@@ -73,9 +74,13 @@ def test_a_job_becomes_a_run_whose_log_is_found_now_and_next_time(alice: Newcome
 
 
 def test_arrays_colleagues_and_names_that_are_none(alice: Newcomer) -> None:
-    array = alice.job("sweep", "--array=1-2", "--output=%x_%A_%2a.log")
+    array = alice.job("sweep", "--array=1-2", "--output=%x_%A_%2a.log", script=SWEEPS)
     theirs = alice.job("theirs\n[daemon]", user="bob", script="sleep 300")
-    assert alice("watch", array).returncode == 0
+    logs = [alice.slurm.home("alice") / f"sweep_{array.partition('_')[0]}_0{task}.log" for task in (1, 2)]
+    wait_until(lambda: all(log.exists() and "<9>" in log.read_text() for log in logs), 60, "both write")
+    done = alice("watch", array)
+    assert done.returncode == 0
+    assert "clock: '<#> lattice swept, energy #' at 9" in done.stdout, "a form that nobody knows"
     assert alice.run("sweep")["log"] == f"{alice.slurm.home('alice')}/sweep_*_*.log"
     done = alice("watch", theirs)
     assert done.returncode == 0

@@ -45,7 +45,7 @@ def test_what_was_found_in_a_log_stands_folded_below_its_run(tmp_path: Path) -> 
     assert "clock: &#39;&lt;b&gt;step #/# loss #&#39; at 39" in page
     assert EVIL not in page
     assert "last progress: 1m ago" in page
-    assert "standstill: " in page
+    assert "lines without progress are " in page
 
 
 def test_where_nothing_is_explained_nothing_is_shown(tmp_path: Path) -> None:

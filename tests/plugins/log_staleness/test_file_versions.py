@@ -109,3 +109,30 @@ def test_what_rotation_packs_is_no_sign_of_life(training: Training) -> None:
         training.write(os.urandom(99).hex(), training.path.with_name(f"{training.path.name}.{number}.gz"))
         seen.append(training.state())
     assert seen[15] is Status.CRITICAL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "epoch {epoch:3}\nstep {step:06}\nxent 2.{odd}\n",
+        "step {step:06} of 90000\n-- end --\n",
+        "step {step} of 90000\n{rows}-- end --\n",
+        "\r{step:06}/90000 [xent 2.{odd}]",
+    ],
+    ids=["as long", "its end is the same", "longer", "a bar"],
+)
+def test_a_small_file_that_is_written_anew_in_its_place_gets_on_and_hangs(
+    training: Training, text: str
+) -> None:
+    seen = []
+    for number in range(1, 70):
+        training.now += MINUTE
+        grown = min(number, 50)
+        told = text.format(
+            epoch=grown // 20, step=grown * 25, odd=grown * 7919 % 10, rows="row\n" * (grown // 3)
+        )
+        training.path.write_text(told)
+        os.utime(training.path, (training.now, training.now))
+        seen.append(training.state())
+    assert set(seen[:55]) == {Status.OK}
+    assert seen[-1] is Status.CRITICAL

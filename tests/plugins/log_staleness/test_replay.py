@@ -25,13 +25,38 @@ def log(pauses: dict[int, float], count: int = 300, form: str = "%Y-%m-%d %H:%M:
     return lines
 
 
-@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M:%S,123", "[%Y/%m/%d %H:%M:%S]", "%s.25", "[%H:%M:%S]"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "%Y-%m-%d %H:%M:%S,123",
+        "[%Y/%m/%d %H:%M:%S]",
+        "%s.25",
+        "[%H:%M:%S]",
+        "%a %b %e %H:%M:%S %Y",
+        "Tue %b %e %H:%M:%S UTC %Y:",
+        "[%d/%b/%Y:%H:%M:%S +0000]",
+        "INFO %d %B %Y %H:%M:%S",
+    ],
+)
 def test_a_pause_that_was_no_usual_one_would_have_been_reported(form: str) -> None:
     assert replay(log({}, form=form))[1] == []
     (stall,) = replay(log({250: 40}, form=form))[1]
     assert stall.silent
     assert stall.until is not None
     assert 5 * 60 < stall.stood < 12 * 60
+
+
+@pytest.mark.parametrize("wall", ["", "%a %b %e %H:%M:%S %Y "])
+def test_the_dates_that_a_model_simulates_are_no_times_of_its_log(wall: str) -> None:
+    lines, now, model = [], BEGIN, datetime(2016, 10, 6)  # noqa: DTZ001 - as a log writes it, without a zone
+    for step in range(200):
+        lines.append(f"{now.strftime(wall)}main: time {model:%Y-%m-%d_%H:%M:%S} on domain 1: {step % 7}.5 s")
+        now, model = now + timedelta(seconds=40 + step % 7), model + timedelta(hours=2)
+    if wall:
+        assert replay(lines, ended=now.timestamp())[1] == []
+    else:
+        with pytest.raises(ValueError, match="no line tells"):
+            replay(lines, ended=now.timestamp())
 
 
 def test_lines_that_tell_nothing_new_would_have_been_reported() -> None:

@@ -17,6 +17,7 @@ import stat as modes
 from dataclasses import dataclass
 from glob import escape
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from watchdogd.system.smallfile import check_answers
 
@@ -32,6 +33,8 @@ AT_MOST = 8 * 1024 * 1024
 """Bytes read of one file in one round; of more, the last ones."""
 TOGETHER = 8 * AT_MOST
 """Bytes read of all files in one round: each has the same share."""
+SMALL = 64 * 1024
+"""Bytes of a file of which all is read again where it changed: it may have been written anew in its place."""
 FILES = 256
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
 """Endings of what rotation leaves beside a log: it was read before it was packed."""
@@ -39,13 +42,17 @@ PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """Place up to which a file was read, and when bytes last came (`grown_at`, on our own clock)."""
+    """Place up to which a file was read, and when bytes last came (`grown_at`, on our own clock).
+
+    `checksum`: of all that it held then, where that was SMALL, else 0.
+    """
 
     path: str
     offset: int
     size: int
     mtime: float
     grown_at: float
+    checksum: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,21 @@ def read(path: str, begin: int, end: int) -> bytes:
     with open(path, "rb", buffering=0) as file:
         file.seek(begin)
         return file.read(end - begin) or b""
+
+
+def checksum(path: str, size: int) -> int:
+    """Return the checksum of a file's first bytes; 0: there are none, or more than are read for that."""
+    if not 0 < size <= SMALL:
+        return 0
+    with contextlib.suppress(FileNotFoundError):
+        return crc32(read(path, 0, size))
+    return 0
+
+
+def is_rewritten(file: LogFile, place: ReadPosition | None) -> bool:
+    """Return True if what was read of a small file is no longer what it begins with."""
+    known = place is not None and place.checksum != 0 and place.size <= file.size
+    return place is not None and known and checksum(file.path, place.size) != place.checksum
 
 
 def grown_at(

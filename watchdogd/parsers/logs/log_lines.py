@@ -35,6 +35,10 @@ OPEN_AT_MOST = 4096
 """Bytes kept of the end of a line that never ends."""
 
 
+STATES = 100
+"""States of one bar that are read of a look: the last ones."""
+NOISE, _LOST = 4, "\ufffd"
+"""A line of which one letter in so many is no text tells nothing."""
 LONGEST = 8192
 """Letters of a line that are read: of a longer one its two ends."""
 
@@ -62,23 +66,33 @@ def read_lines(data: bytes) -> tuple[list[LogLine], int]:
     redrawn = b"\x1b[" in data or b"\b" in data
     for drawn in _REDRAW_BYTES.finditer(data, done) if redrawn else ():
         done = drawn.end()
-    text = data[:done].decode("utf-8", "replace")
+    text = _decoded(data[:done])
+    noisy = _LOST in text
     lines: list[LogLine] = []
     for raw in (_REDRAW.sub("\r", text) if redrawn else text).split("\n"):
+        if noisy and raw.count(_LOST) * NOISE > len(raw):
+            continue
         if "\r" in raw:
             _add(lines, raw)
         elif raw and not raw.isspace():
             lines.append(_line(raw, final=True))
     rest = data[done:][-OPEN_AT_MOST:]
-    text = rest.decode("utf-8", "replace").rstrip(_CUT_NUMBER)
-    if text.strip():
+    text = _decoded(rest).rstrip(_CUT_NUMBER)
+    if text.strip() and text.count(_LOST) * NOISE <= len(text):
         lines.append(_line(text, final=True)._replace(open=True))
     return lines, len(data) - len(rest)
 
 
+def _decoded(data: bytes) -> str:
+    """Return the text without the zeros that a file server leaves where two write to one file."""
+    text = data.decode("utf-8", "replace")
+    return text.replace("\0", "") if "\0" in text else text
+
+
 def _add(lines: list[LogLine], raw: str) -> None:
-    """Add the states of a bar that wrote over itself."""
-    parts = [part for part in raw.split("\r") if part and not part.isspace()]
+    """Add the last states of a bar that wrote over itself."""
+    states = raw.rsplit("\r", STATES)
+    parts = [part for part in states[-STATES:] if part and not part.isspace()]
     for number, part in enumerate(parts, 1):
         lines.append(_line(part, final=number == len(parts)))
 
