@@ -271,7 +271,7 @@ class Number:
 
 def _is_slept(seconds: float) -> bool:
     """Return True for a time that people let a program sleep for, and a little more."""
-    for unit, most in ((1.0, 10.0), (5.0, 60.0), (30.0, math.inf)):
+    for unit, most in ((1.0, 10.0), (5.0, 60.0), (10.0, 300.0), (30.0, math.inf)):
         slept = max(round(seconds * (1 - ROUND / 2) / unit), 1) * unit
         if slept <= most:
             return -0.005 * slept < seconds - slept < ROUND * slept
