@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from watchdogd.batch.node_steps import NodeOutputs
 from watchdogd.parsers.gpu.kernel_log import DriverEvent
 from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.parsers.gpu.node_script import GpuNode
@@ -176,3 +177,20 @@ def test_a_node_under_suspicion_is_named_and_stops_nothing() -> None:
     assert broken(facts) == []
     (found,) = [each for each in verdicts.judge(facts, ASKED) if each.status is Status.WARNING]
     assert (found.text, found.nodes) == ("node2 is under suspicion: incident 3", ("node2",))
+
+
+@pytest.mark.parametrize(
+    ("heard", "trouble"),
+    [
+        (NodeOutputs({"n1": "ok"}, {"n2": "it hangs"}), ""),
+        (
+            NodeOutputs({}, {"n1": "srun: denied", "n2": "srun: denied"}),
+            "no step can be started: srun: denied",
+        ),
+        (NodeOutputs(trouble="no srun"), "no srun"),
+    ],
+)
+def test_where_steps_cannot_be_started_no_job_is_refused(heard: NodeOutputs, trouble: str) -> None:
+    found = inspection._started(heard)
+    assert found.trouble == trouble
+    assert bool(found.silent) == (not trouble)

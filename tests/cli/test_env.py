@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,12 +49,33 @@ def test_a_job_of_pbs(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     play_qstat(tmp_path, monkeypatch, f"cat {shlex.quote(str(tmp_path / 'queue'))}")
     assert main(["env", "run-17"]) == 0
     exports = capsys.readouterr().out
-    script = f"{exports}\necho $PBS_JOBID $HOSTS $GPUS_PER_HOST $NUM_GPUS $MASTER_ADDR"
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    words = "$PBS_JOBID $HOSTS $GPUS_PER_HOST $NUM_GPUS $MASTER_ADDR"
+    counted = "sort $PBS_NODEFILE | uniq -c | tr -s ' \\n' ' '; echo"
+    script = f"{exports}\n{counted}; echo $LAUNCH; echo {words}"
     told = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
-    assert told == "4711.batch node1 node2 4 8 node1\n"
+    files, launch, words = told.splitlines()
+    assert files.split() == ["4", "node1", "4", "node2"]
+    assert launch == 'mpiexec -n 8 --hostfile "$PBS_NODEFILE"'
+    assert words == "4711.batch node1 node2 4 8 node1"
     assert "SLURM" not in exports
     assert main(["env", "run-17", "--hostfile"]) == 0
     assert capsys.readouterr().out == "node1 slots=4\nnode2 slots=4\n"
+
+
+def test_a_job_of_pbs_is_adopted_where_no_slurm_is(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Says
+) -> None:
+    (home / "config.toml").write_text('[channels.c]\ntype = "console"\n')
+    text = PBS.replace("    queue = ", "    Output_Path = login1:/home/alice/tr11.o4711\n    queue = ")
+    (tmp_path / "queue").write_text(text)
+    play_qstat(tmp_path, monkeypatch, f"cat {shlex.quote(str(tmp_path / 'queue'))}")
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "squeue" else which(name))
+    assert main(["watch", "4711.batch", "--json"]) == 0
+    table = (home / "config.toml").read_text()
+    assert 'backend = "pbs"' in table
+    assert 'log = "/home/alice/tr11.o*"' in table
 
 
 def test_pbs_that_does_not_answer(

@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 
 from watchdogd.batch import qstat
-from watchdogd.batch.models import Ending, Snapshot
-from watchdogd.errors import UnreadableError
+from watchdogd.batch.models import Ending, Job, Snapshot
+from watchdogd.errors import SlurmSilentError, UnreadableError
 from watchdogd.system import command
 from watchdogd.system.account import own_name
 
@@ -72,6 +72,14 @@ def look(
             **{job.raw_id: now for job in jobs if job.name in names},
         },
     )
+
+
+def all_jobs(deadline: float) -> tuple[Job, ...]:
+    """Return all jobs that live. SlurmSilentError without an answer."""
+    try:
+        return qstat.jobs(_asked((), time.monotonic() + deadline))
+    except UnreadableError as error:
+        raise SlurmSilentError(f"qstat does not tell which jobs live: {error}") from None
 
 
 def _private(until: float) -> bool:

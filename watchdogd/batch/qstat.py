@@ -193,6 +193,7 @@ def _job(job_id: str, fields: Mapping[str, str]) -> Job:
         start_estimate=_time(fields.get("estimated.start_time", "")) if waiting else None,
         ends_at=started + limit if started and limit else None,
         time_limit=limit,
+        stdout=fields.get("Output_Path", "").partition(":")[2],
         work_dir=fields.get("Variable_List.PBS_O_WORKDIR", ""),
     )
 

@@ -36,7 +36,7 @@ class AdoptedRun:
     """A run to be: its name and what stands in its table.
 
     `user` is whose jobs it is, whoever watches; `log` is empty where none is kept, `gpus` is 0 where the job
-    has none, or nobody knows.
+    has none, or nobody knows; `backend` is empty where it is the usual one.
     """
 
     name: str
@@ -44,12 +44,15 @@ class AdoptedRun:
     user: str = ""
     log: str = ""
     gpus: int = 0
+    backend: str = ""
 
     def table(self) -> str:
         """Return the table as TOML, with a line end after each line."""
         lines = [f"[runs.{toml_key(self.name)}]", f"job_name = {toml_string(self.job_name)}"]
         if self.user:
             lines.append(f"user = {toml_string(self.user)}")
+        if self.backend:
+            lines.append(f"backend = {toml_string(self.backend)}")
         if self.log:
             lines.append(f"log = {toml_string(self.log)}")
         if self.gpus:

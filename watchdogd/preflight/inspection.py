@@ -146,9 +146,16 @@ def _heard(
     """Run NODE_SCRIPT on each node, which also shows that steps start there."""
     argv = ("sh", "-c", NODE_SCRIPT, "watchdogd-preflight", *disks)
     if job:
-        return node_steps.run_on_nodes(job.raw_id, hosts, argv, deadline=deadline)
+        return _started(node_steps.run_on_nodes(job.raw_id, hosts, argv, deadline=deadline))
     answer = command.ask(argv, deadline=deadline)
     return node_steps.NodeOutputs({hosts[0]: answer.output}, trouble="" if answer.ok else answer.complaint())
+
+
+def _started(heard: node_steps.NodeOutputs) -> node_steps.NodeOutputs:
+    """Return what was heard; where not even our own node answers, steps cannot be started at all."""
+    if heard.texts or heard.trouble or not heard.silent:
+        return heard
+    return node_steps.NodeOutputs(trouble=f"no step can be started: {next(iter(heard.silent.values()))}")
 
 
 def _gpus(

@@ -34,7 +34,18 @@ def run(args: argparse.Namespace) -> int:
         print_json({"run": args.name, **exports(live, gpus)})
     else:
         print("\n".join(f"export {name}={shlex.quote(value)}" for name, value in exports(live, gpus).items()))
+        if live.run.backend == "pbs":
+            print(_pbs_lines(live, gpus))
     return 0
+
+
+def _pbs_lines(live: LiveJob, gpus: Mapping[str, int]) -> str:
+    """Lines of shell that make PBS_NODEFILE, a line a rank as in the job, and a launcher that goes by it."""
+    ranks = [host for host in live.hosts for _ in range(gpus.get(host) or 1)]
+    file, words = '"$PBS_NODEFILE"', shlex.join(ranks)
+    launch = f"mpiexec -n {len(ranks)} --hostfile {file}"
+    made = f"PBS_NODEFILE=$(mktemp) && printf '%s\\n' {words} > {file} && export PBS_NODEFILE"
+    return f'{made}\nexport LAUNCH={shlex.quote(launch)}  # eval "$LAUNCH COMMAND"'
 
 
 def exports(live: LiveJob, gpus: Mapping[str, int]) -> dict[str, str]:

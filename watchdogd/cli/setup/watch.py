@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import glob
+import re
+import shutil
 import time
 
-from watchdogd.batch import slurm
+from watchdogd.batch import pbs, slurm
 from watchdogd.batch.models import Job
 from watchdogd.batch.run_models import slurm_users
+from watchdogd.batch.slurm import QUERY_DEADLINE
 from watchdogd.cli.output import one_line, print_json, print_line, warn
 from watchdogd.config.loading import load
 from watchdogd.config.models import Config
@@ -37,13 +40,16 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     config = load(home)
     me = own_name()
-    job = setup_wizard.choose(slurm.all_jobs(), args.job, me)
+    pbs_here = not shutil.which("squeue") and shutil.which("qstat") is not None
+    jobs = pbs.all_jobs(QUERY_DEADLINE) if pbs_here else slurm.all_jobs()
+    job = setup_wizard.choose(jobs, args.job, me)
     users = slurm_users(config, home.watcher)
     known = setup_wizard.watched_as(config, job, users)
     if known:
         _say(args, known, f"job {job.id} '{job.name}' is watched already, as run '{known}'")
         return 0
-    adopted = _adopted(job, _name(args.name, job, config))
+    adopt = _of_pbs if pbs_here else _adopted
+    adopted = adopt(job, _name(args.name, job, config))
     setup_wizard.add(home, adopted)
     warn(_warnings(job, adopted, me))
     _say(args, adopted.name, f"added to {home.config}:", adopted)
@@ -72,6 +78,13 @@ def _name(wished: str | None, job: Job, config: Config) -> str:
     if wished in taken:
         raise UsageError(f"watch: the name '{wished}' is taken in config.toml: give another --name")
     return wished or setup_wizard.run_name(job.name, taken)
+
+
+def _of_pbs(job: Job, name: str) -> AdoptedRun:
+    """Return the run of a job of PBS; its output has its number in its name, each job's another one."""
+    number = job.raw_id.partition(".")[0]
+    log = re.sub(rf"(?<!\d){re.escape(number)}(?!\d)", "*", job.stdout) if number else job.stdout
+    return AdoptedRun(name, job.name, job.user, log, backend="pbs")
 
 
 def _adopted(job: Job, name: str) -> AdoptedRun:
