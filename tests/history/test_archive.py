@@ -139,7 +139,7 @@ def test_what_is_not_empty_is_left_as_it_is(home: Home) -> None:
         (lambda said: [*said, said[-1]], "damaged"),
         (lambda said: said[1:], "no file that"),
         (lambda said: [said[0], said[1][:-5], *said[2:]], "line 2 is no JSON"),
-        (lambda said: [said[0].replace("0001", "0000"), *said[1:]], "schema 0000"),
+        (lambda said: [said[0].replace('"1"', '"0000"'), *said[1:]], "schema 0000"),
         (lambda said: [said[0], '{"table": "secrets", "id": 1}', said[-1]], "no table 'secrets'"),
         (lambda said: [said[0], '{"table": "facts", "name": "x"}', '{"rows": 1}'], "has not its columns"),
         (lambda said: [], "no file that"),

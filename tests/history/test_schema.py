@@ -89,7 +89,7 @@ def test_an_older_history_is_brought_up_whole(home: Home) -> None:
         assert raw.execute("SELECT count(*) FROM readings").fetchone() == (1,)
 
 
-def test_a_newer_history_is_refused_and_left_as_it_is(home: Home) -> None:
+def test_a_history_of_another_version_is_refused_and_left_as_it_is(home: Home) -> None:
     opened(home).close()
     with closing(sqlite3.connect(home.history)) as raw:
         raw.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -100,5 +100,5 @@ def test_a_newer_history_is_refused_and_left_as_it_is(home: Home) -> None:
             opened(home, owner=owner)
         assert "9999" in str(error.value)
         assert "\n" not in str(error.value)
-        assert ("upgrade watchdogd" in str(error.value)) is owner
+        assert ("use that version" in str(error.value)) is owner
     assert home.history.read_bytes() == before

@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from watchdogd.errors import HistoryError
 
-HEAD = "0001"
+HEAD = "1"
 """The newest revision in migrations/versions. Known by heart, so that a start need not import Alembic."""
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -45,7 +45,7 @@ def upgrade(connection: Connection) -> None:
     """Bring a database to HEAD within the transaction at hand: all the way, or not at all.
 
     An empty one is made as the tables below are; the steps of migrations/versions are for those of before.
-    HistoryError where a newer watchdogd has written it.
+    HistoryError where a version that is not known here has written it.
     """
     from alembic import command
     from alembic.config import Config
@@ -62,8 +62,8 @@ def upgrade(connection: Connection) -> None:
         return
     if present not in known:
         raise HistoryError(
-            f"history: a newer watchdogd has written it (schema {present}, this one knows {HEAD}): "
-            "upgrade watchdogd, or set [history] url to another file"
+            f"history: another version of watchdogd wrote it (schema {present}, this one knows {HEAD}): "
+            "use that version, or set [history] url to another file"
         )
     command.upgrade(config, "head")
 

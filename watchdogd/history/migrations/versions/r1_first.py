@@ -1,6 +1,6 @@
 """The first schema. A fresh database is made whole by schema.py, so this step has nothing to do."""
 
-revision = "0001"
+revision = "1"
 down_revision = None
 
 
