@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,20 @@ def test_every_folder_with_code_is_installed() -> None:
     code = [path.relative_to(ROOT) for path in (ROOT / "watchdogd").rglob("*.py")]
     code += ["watchdogd" / path.relative_to(ROOT) for path in (ROOT / "plugins").rglob("*.py")]
     assert set(listed) == {".".join(path.parent.parts) for path in code}
+
+
+def test_what_is_an_extra_is_imported_where_it_is_used() -> None:
+    """Nobody who did without an extra misses a verb for it."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = [name for extra, names in extras.items() if extra not in ("dev", "examples") for name in names]
+    packages = {re.split(r"\W", name.replace("-", "_"))[0] for name in wanted}
+    assert {"prometheus_client", "apprise", "psycopg"} <= packages
+    for path in [*(ROOT / "watchdogd").rglob("*.py"), *(ROOT / "plugins").rglob("*.py")]:
+        text = path.read_text()
+        for node in ast.parse(text).body if any(map(text.count, packages)) else []:
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not packages & {name.partition(".")[0] for name in names}, path
 
 
 def test_the_example_of_a_configuration_is_installed(tmp_path: Path) -> None:

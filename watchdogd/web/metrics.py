@@ -11,14 +11,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
-
-from prometheus_client import Metric as Family
+from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch import run_models
 from watchdogd.errors import ConfigError
 from watchdogd.plugin import Status
 from watchdogd.system.text import one_line
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric as Family
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _UNITS = {
