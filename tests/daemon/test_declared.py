@@ -57,7 +57,7 @@ def tokenizer(run: Run, checkpoints: str, state: Seen, low: int = 5):
     checkpoints: pattern of its checkpoints
     low: CRITICAL below so many
     """
-    few = critical("few are left", tokens=Metric(3)).triggers("on_memory")
+    few = critical("few are left", tokens=Metric(3 + state.times)).triggers("on_memory")
     yield Seen(state.times + 1)
     yield few.showing(tokens=f"3 of 5, seen {state.times}", asked=1.0)
 
