@@ -82,6 +82,11 @@ def test_arrays_colleagues_and_names_that_are_none(alice: Newcomer) -> None:
     assert done.returncode == 0
     assert "clock: '<#> lattice swept, energy #' at 9" in done.stdout, "a form that nobody knows"
     assert alice.run("sweep")["log"] == f"{alice.slurm.home('alice')}/sweep_*_*.log"
+    behind = alice.slurm.sbatch("alice", "true", "--job-name=behind", "--hold")
+    jobs = {each["job"]: each for each in alice.json("queue")}
+    assert jobs[f"{array.partition('_')[0]}_1"]["run"] == "sweep"
+    assert jobs[behind]["waits_for"] == f"held by its user: scontrol release {behind}"
+    assert "never" in alice("queue").stdout
     done = alice("watch", theirs)
     assert done.returncode == 0
     assert alice.run("theirs-daemon")["user"] == "bob"

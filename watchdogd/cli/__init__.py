@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "run": ("run", "run the daemon in the foreground"),
         "tick": ("tick", "evaluate one round of what is due, for cron"),
         "status": ("status", "show whether it is alive, where, and what is open"),
+        "queue": ("queue", "list the team's jobs: what runs, and what each waits for"),
         "check": ("check", "run checks now and print them"),
         "nodes": ("nodes", "list nodes under suspicion, which a run's next jobs leave out; --add, --remove"),
         "gpus": ("job.gpus", "show all GPUs of a run's nodes in one table"),
