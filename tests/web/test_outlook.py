@@ -41,6 +41,10 @@ def test_it_is_ready_by_the_pace_of_the_last_day_and_between_those_of_late() -> 
         ([told(total=None, pace=2.0)], (), True),
         ([told()], ((0.0, 500.0), (HOUR, 500.0)), True),
         ([told()], ((0.0, 500.0), (HOUR, 400.0)), True),
+        ([told(total=1e300, pace=1e10)], (), True),
+        ([told(total=500.0, pace=2.0)], (), True),
+        ([told(total=-4.0, pace=2.0)], (), True),
+        ([told(total=0.0, pace=0.0)], (), True),
     ],
 )
 def test_where_nobody_can_say_there_is_no_forecast(

@@ -170,7 +170,9 @@ def test_of_an_incident_the_end_of_the_log_is_seen_and_the_rest_unfolds(browser:
 
 def test_a_message_has_one_line_with_its_channels(browser: Browser, file: Path) -> None:
     with tab(browser) as seen:
-        seen.page.goto(file.as_uri())
+        seen.page.goto(file.as_uri() + "#%E0%A4%A")
+        assert seen.page.locator(".plot:visible canvas").count() == 2
+        assert seen.complaints == []
         rows = seen.page.locator("section:has(#h-messages) li").all_inner_texts()
         assert len(rows) == 4
         assert rows[0].endswith("at iteration 81,240 slack sent, mail waiting (mail.test: refused)")
@@ -234,6 +236,8 @@ def test_no_constant_is_drawn_and_charts_fill_their_row(browser: Browser, file: 
         (2.41, "s", "2.41 s"),
         (1e-7, "", "0.0000001"),
         (9.87e15, "", "9.87e+03 T"),
+        (math.nan, "", "?"),
+        (math.inf, "s", "?"),
     ],
 )
 def test_figures_read_as_people_write_them(value: float, unit: str, shown: str) -> None:

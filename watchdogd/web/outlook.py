@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from watchdogd.units import format_duration
+from watchdogd.units import LONGEST, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -93,6 +93,7 @@ def how_far(progress: Iterable[Mapping[str, Any]], points: Points, *, moves: boo
     if moves and total and done is not None and usual:
         left, known = max(total - done, 0.0), [*paces.values(), *([own] if own else [])]
         eta = Eta(left * usual, left * min(known), left * max(known))
+        eta = eta if left and eta.latest < LONGEST else None  # what is over, or in no calendar
     return HowFar(done, total, str(first.get("unit", "")), own or usual, eta, said)
 
 

@@ -116,6 +116,8 @@ def when(at: float) -> str:
 
 def figure(value: float, unit: str) -> str:
     """Return a number with its unit, as people write it: `548,500`, `1.6 M`, `80.9 GB`, `0.0123`."""
+    if not math.isfinite(value):
+        return "?"
     if unit == "B":
         return format_size(value)
     if unit == "s":

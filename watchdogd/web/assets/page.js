@@ -86,8 +86,8 @@
 
   // A run's own view, by its name: #run/NAME.
   const show = () => {
-    const wanted = decodeURIComponent(location.hash.slice(1));
-    let found = null;
+    let wanted = "", found = null;
+    try { wanted = decodeURIComponent(location.hash.slice(1)); } catch { /* no name */ }
     document.querySelectorAll(".view").forEach((view) => {
       view.classList.toggle("shown", view.id === wanted);
       if (view.id === wanted) { found = view; }
