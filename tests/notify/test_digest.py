@@ -8,8 +8,10 @@ import pytest
 
 from tests.notify.test_outbox import POLICY, Desk
 from tests.notify.values import NOON, Script, event, incident
+from watchdogd.config.models import Config
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import EventKind
+from watchdogd.notify import senders
 from watchdogd.notify.channels.slack import blocks
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message import BODY_LIMIT, MessageRules, compose
@@ -109,3 +111,8 @@ def test_a_relay_leaves_it_to_the_daemon_and_loses_nothing_without_one(tmp_path:
     for _ in range(31):
         worker.step()
     assert len(slack.taken) == 30
+
+
+def test_config_toml_says_how_many_are_allowed() -> None:
+    config = Config.model_validate({"alerts": {"digest_above": 3}})
+    assert senders.policy(config).digest_above == 3
