@@ -66,7 +66,10 @@ def test_the_ends_of_the_axis_read_differently_and_hold_all_values(
         (90.0, "s", "1m30s"),
         (0.25, "s", "0.25 s"),
         (97.41, "%", "97.41 %"),
-        (3e9, "", "3e+09"),
+        (3e9, "", "3 G"),
+        (548_500, "", "548,500"),
+        (1.35e6, "", "1.35 M"),
+        (1e20, "", "1e+20"),
     ],
 )
 def test_labels(value: float, unit: str, text: str) -> None:

@@ -214,13 +214,20 @@ def _fill_gaps(means: list[float | None], reach: int) -> list[float | None]:
     return filled
 
 
+_HUGE_LABEL = 1e15
+"""From here on no prefix is short."""
+
+
 def label_of(value: float, unit: str) -> str:
     """Return a number with its unit, short."""
     if unit == "B":
         return format_size(value)
     if unit == "s":
         return format_duration(value) if value >= 10 else f"{value:.3g} s"
-    shown = f"{value:.4g}" if abs(value) < 1e6 else f"{value:.3g}"
+    for size, name in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if size <= abs(value) < _HUGE_LABEL:
+            return f"{value / size:.3g} {name}{unit}"
+    shown = f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.4g}"
     return f"{shown} {unit}".rstrip()
 
 
