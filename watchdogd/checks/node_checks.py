@@ -1,4 +1,4 @@
-"""Parts that checks of a run's nodes share: no access, and subjects that recovering."""
+"""Parts that checks of a run's nodes share: no access, and subjects that recover."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def evaluate(
 ) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
     """Return the state after a round, and what happened, in the order in which it is to be reported.
 
-    `observations` are all results of the round, `policies` how each existing check is judged, `orders` what
+    `observations` are all results of the round, `policies` how each existing check is judged, `requests` what
     people asked for since the last round. `silent(target, check, now)` says why a maintenance window keeps
     a target silent, or nothing. Without observations only time has passed: reminders, escalations, the end
     of silences, and the confirmation of slow checks. Results of checks without a policy are left out, but

@@ -47,7 +47,7 @@ _SCRIPT_LIMIT = 4_000_000
 
 
 def run_of(task: ActionTask) -> Run:
-    """Return the run of an task that needs one. WatchdogError where it has none."""
+    """Return the run of a task that needs one. WatchdogError where it has none."""
     if task.run is None:
         raise WatchdogError("it belongs to no run")
     return task.run
