@@ -54,6 +54,7 @@ __all__ = [
     "Plugin",
     "Progress",
     "Rate",
+    "Recovery",
     "Result",
     "Run",
     "Share",
@@ -111,10 +112,25 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class Recovery:
+    """End of a fault in words: `what` it is now (`makes progress again`), and the number that shows it.
+
+    `timed`: how long it lasted stands between the two: `makes progress again after 4m, step 395`.
+    """
+
+    what: str
+    now: str = ""
+    timed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """Result of one execution for one subject.
 
-    `summary` is one line: what, where, since when, why. `details` are further lines of evidence.
+    `summary` is one line that is read on a phone: the fact first, then for how long and the number that
+    matters, in 80 characters. Paths, times and reasons are `facts`, a line each below it; `advice` are the
+    commands (or a sentence) that help with just this; `details` are evidence, such as lines of a log.
+    `recovery`: of what is OK, in which words a fault that it ends is over.
     `notice`: reported once, never an incident, with `label` as its word in brackets: INFO for what people or
     jobs did, WARNING for what people must know; the plugin itself remembers that it was reported.
     `quiet`: an incident that this result ends is closed without a message.
@@ -149,6 +165,9 @@ class Result:
     cells: Mapping[str, str | float] = field(default_factory=dict)
     short: str = ""
     suspects: tuple[Suspect, ...] = ()
+    facts: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    recovery: Recovery | None = None
 
     def of_kind(self, kind: str) -> Result:
         """Return the same result with that kind; what is OK has none."""
@@ -157,6 +176,18 @@ class Result:
     def showing(self, cells: Mapping[str, str | float] | None = None, **more: str | float) -> Result:
         """Return the same result, with these texts or times in the columns of those titles."""
         return replace(self, cells={**self.cells, **(cells or {}), **more})
+
+    def saying(self, *facts: str, advice: Iterable[str] = ()) -> Result:
+        """Return the same result with these lines below its summary; empty ones are left out."""
+        return replace(
+            self,
+            facts=(*self.facts, *filter(None, facts)),
+            advice=(*self.advice, *filter(None, advice)),
+        )
+
+    def ending(self, what: str, now: str = "", *, timed: bool = True) -> Result:
+        """Return the same result, in these words for a fault that it ends (see Recovery)."""
+        return replace(self, recovery=Recovery(what, now, timed=timed))
 
     def triggers(self, key: str) -> Result:
         """Return the same result, asking for what is configured under this key of the run (`on_hang`)."""

@@ -139,6 +139,21 @@ def iso(time: float) -> str:
     )
 
 
+def local_time(time: float) -> str:
+    """Return a time for people: `28 Nov 22:05:20 CET`, in the zone of this machine, with its name."""
+    local = datetime.fromtimestamp(max(_FIRST, min(time, _LAST)), UTC).astimezone()
+    name = local.tzname() or ""
+    zone = name if name.isalpha() else f"UTC{name}"
+    return f"{local.day} {local:%b %H:%M:%S} {zone}"
+
+
+def age(seconds: float) -> str:
+    """Return a length of time for people: `90s`, `3m9s`, `4h10m`, `2d3h`."""
+    step = 3600 if seconds >= 86400 else 60 if seconds >= 3600 else 1
+    left = int(round(max(seconds, 0.0)) // step) * step
+    return f"{left}s" if left < 120 and left % 60 else format_duration(left)
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """Marks a type as written by people: the configuration reads it with `parse` (pydantic finds it here)."""

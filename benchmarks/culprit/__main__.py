@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -76,7 +77,7 @@ def _row(fault: str, folder: Path, args: argparse.Namespace) -> tuple[str, bool]
         headline, seconds = _first_message(home, folder, fault)
     if fault == "none":
         return f"| none: a healthy training | {headline or 'none'} | {seconds:.0f} s | |", not headline
-    named = f"rank {VICTIM} " in headline + " "
+    named = re.search(rf"\brank {VICTIM}\b", headline) is not None
     verdict = "yes" if named else "no" if headline else "not reported"
     return f"| {FAULTS[fault]} | {headline} | {seconds:.0f} s | {verdict} |", named
 

@@ -26,6 +26,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from watchdogd import units
 from watchdogd.checks import checkpoint_files, checkpoint_inventory
 from watchdogd.checks.checkpoint_files import FILES
 from watchdogd.checks.checkpoint_inventory import SETTLED, CheckpointInventory, Growth
@@ -44,7 +45,7 @@ from watchdogd.plugin import (
     warning,
 )
 from watchdogd.system.smallfile import unanswered
-from watchdogd.units import format_duration, format_size, iso
+from watchdogd.units import format_size, local_time
 
 LEAST_ALLOWANCE, ALLOWANCE = 600.0, 0.25
 """Lateness that one may have where nothing is configured: a quarter of its interval, ten minutes at least."""
@@ -95,7 +96,9 @@ def checkpoint_age(
             checkpoints, state.inventory, state.growth, now, stands=stands
         )
     except OSError as error:
-        result = unknown(f"{error.filename or checkpoints} cannot be read: {error.strerror}")
+        result = unknown(f"its checkpoints cannot be read: {error.strerror}").saying(
+            str(error.filename or checkpoints)
+        )
         yield replace(result, unanswered=unanswered(error))
         yield state
         return
@@ -129,29 +132,28 @@ def _age(
     since = max(came, known.since.at)
     age = now - since
     lost = _lost(works, known, came, now)
-    newest = f"the newest checkpoint is {path}, {format_duration(now - came)} old" if path else ""
+    newest = f"the newest checkpoint is {units.age(now - came)} old" if path else "no checkpoint yet"
+    where = path or f"none matches {pattern}"
     if every is None or not since:
-        return ok(newest or f"no checkpoint matches {pattern} yet")
+        return ok(newest).saying(where)
     late = every + (max(LEAST_ALLOWANCE, ALLOWANCE * every) if allowance is None else allowance)
     metrics = {"age": Metric(round(age), "s", warn=late, crit=late + every)}
+    rule = f"one should come every {units.age(every)}"
     if age < late and len(lost) > 1 and sum(lost) >= late and not works.blind:
-        line = f"the last {len(lost)} jobs worked for {format_duration(sum(lost))} in all, and saved nothing"
+        line = f"nothing saved by the last {len(lost)} jobs, which worked for {units.age(sum(lost))} in all"
         status = Status.CRITICAL if sum(lost) >= late + every else Status.WARNING
-        return Result(status, f"{newest or f'no checkpoint matches {pattern}'}; {line}", metrics)
+        return Result(status, line, metrics).saying(newest, where, rule)
     if age < late:
-        return Result(Status.OK, newest or f"no checkpoint matches {pattern} yet", metrics)
-    parts = [
-        newest or f"no checkpoint matches {pattern}",
-        f"one should come every {format_duration(every)}, {format_duration(age)} of work have none "
-        f"(since {iso(since)})",
-    ]
+        return Result(Status.OK, newest, metrics).saying(where).ending("a checkpoint came", newest)
+    line = f"no checkpoint for {units.age(age)} of work (one every {units.age(every)})"
+    facts = [where, f"since {local_time(since)}"]
     if works.job:
-        parts.append(f"job {works.job.id} runs{f' on {works.job.nodes}' if works.job.nodes else ''}")
+        facts.append(f"job {works.job.id} runs{f' on {works.job.nodes}' if works.job.nodes else ''}")
     if works.blind:
-        parts.append(f"whether its job runs is not known: {works.blind}")
-        return Result(Status.UNKNOWN, "; ".join(parts), metrics)
+        doubt = f"{line}, whether its job runs is not known"
+        return Result(Status.UNKNOWN, doubt, metrics).saying(*facts, works.blind)
     status = Status.CRITICAL if age >= late + every else Status.WARNING
-    return Result(status, "; ".join(parts), metrics)
+    return Result(status, line, metrics).saying(*facts)
 
 
 def _lost(works: Working, known: Checkpoints, came: float, now: float) -> list[float]:
@@ -178,7 +180,11 @@ def _sound(
     `reported`: that something is wrong with the newest one is reported already.
     """
     sound = [one for one in kept.known.values() if one.sound]
-    flaws = {path: f"{path} is not whole: {one.flaw}" for path, one in kept.known.items() if one.flaw}
+    flaws = {
+        path: f"{os.path.basename(path)} is not whole: {one.flaw}"
+        for path, one in kept.known.items()
+        if one.flaw
+    }
     newest = next(iter(kept.known))
     wrong = [*_pointer(kept, flaws), *([flaws[newest]] if newest in flaws and not reported else [])]
     if len(sound) < keep <= len(kept.written):
@@ -187,10 +193,11 @@ def _sound(
     status = Status.WARNING if wrong else Status.OK
     if wrong and every and now - last >= 2 * every:
         status = Status.CRITICAL
-        wrong.append(f"the last whole one is {format_duration(now - last)} old" if last else "none is whole")
+        wrong.append(f"the last whole one is {units.age(now - last)} old" if last else "none is whole")
     line = "; ".join(wrong) or f"{len(sound)} of the {len(kept.known)} newest checkpoints are whole"
     figures = {"whole": Metric(len(sound), warn=keep), **_saving(kept, every)}
-    return Result(status, line, figures, "\n".join(flaws.values()), "whole")
+    told = Result(status, line, figures, "\n".join(flaws.values()), "whole")
+    return told.saying(os.path.dirname(newest)).ending(line)
 
 
 def _pointer(kept: CheckpointInventory, flaws: Mapping[str, str]) -> Iterator[str]:
@@ -201,9 +208,10 @@ def _pointer(kept: CheckpointInventory, flaws: Mapping[str, str]) -> Iterator[st
             continue
         path = checkpoint_files.named(tracker, kept.known)
         if not path:
-            yield f"{tracker.path} names {tracker.said}, which is not there: nothing would load"
+            name = os.path.basename(tracker.path)
+            yield f"{name} names {tracker.said}, which is not there: nothing would load"
         elif path in flaws and path != next(iter(kept.known)):
-            yield f"{tracker.path} names {tracker.said}, and {flaws[path]}"
+            yield f"{os.path.basename(tracker.path)} names {tracker.said}, and {flaws[path]}"
 
 
 def _saving(kept: CheckpointInventory, every: float | None) -> dict[str, Metric]:
@@ -220,20 +228,22 @@ def _content(kept: CheckpointInventory, now: float) -> Result:
     path, newest = max(kept.known.items(), key=lambda item: (item[1].changed, item[0]))
     quiet = now - newest.changed
     if newest.mark:
-        text = f"{newest.mark} marks an unfinished checkpoint, unchanged for {format_duration(quiet)}"
+        given_up = f"unfinished checkpoint, unchanged for {units.age(quiet)}"
+        marked = f"{newest.mark} marks an unfinished checkpoint, unchanged for {units.age(quiet)}"
         if quiet >= UNFINISHED:
-            return warning(text, subject="content")
-        return ok(f"{path} is being written: {text}", subject="content")
+            return warning(given_up, subject="content").saying(marked)
+        return ok("a checkpoint is being written", subject="content").saying(path, marked)
     if quiet < SETTLED:
-        return ok(f"{path} is being written", subject="content")
+        return ok("a checkpoint is being written", subject="content").saying(path)
     size = Metric(newest.size, "B")
     if not newest.size:
-        return critical(f"{path} is empty", subject="content", size=size)
+        return critical("the newest checkpoint is empty", subject="content", size=size).saying(path)
     usual = checkpoint_inventory.usual_cadence(kept, without=path)
+    has = f"the newest checkpoint has {format_size(newest.size)}"
     if usual and newest.files < FILES and newest.size < SMALL * usual.size:
-        has = f"{path} has {format_size(newest.size)}, those before it {format_size(usual.size)}"
-        return warning(f"{has}: it may be cut", subject="content", size=size)
-    return ok(f"{path} has {format_size(newest.size)}", subject="content", size=size)
+        cut = f"{has}, those before {format_size(usual.size)}: it may be cut"
+        return warning(cut, subject="content", size=size).saying(path)
+    return ok(has, subject="content", size=size).saying(path).ending("a whole checkpoint came", has)
 
 
 def _room(kept: CheckpointInventory, every: float | None) -> Iterator[Result]:
@@ -248,8 +258,9 @@ def _room(kept: CheckpointInventory, every: float | None) -> Iterator[Result]:
     free = stat.f_bavail * stat.f_frsize
     more = usual.room(free)
     text = f"room for {more} more checkpoint{'s' if more != 1 else ''} of {format_size(usual.size)}"
-    rhythm = f", one every {format_duration(usual.every)}" if usual.every else ""
-    result = ok if more else critical
-    yield result(
-        f"{text}: {format_size(free)} free in {os.path.dirname(path)}{rhythm}", subject="room", room=more
-    )
+    rhythm = f"one every {units.age(usual.every)}" if usual.every else ""
+    if not more:
+        text = f"no room for the next checkpoint of {format_size(usual.size)}, {format_size(free)} free"
+    told = (ok if more else critical)(text, subject="room", room=more)
+    told = told.saying(f"{format_size(free)} free in {os.path.dirname(path)}", rhythm)
+    yield told.ending(text) if more else told

@@ -75,7 +75,7 @@ from watchdogd.plugins.disk_quota.top_users import TopUsers, ask_top_users
 from watchdogd.plugins.disk_quota.write_test import WriteTestState
 from watchdogd.system.clock import fresh
 from watchdogd.system.mounts import Mount
-from watchdogd.units import format_duration
+from watchdogd.units import age
 
 Source = Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"]
 RATE_KEPT, KEPT_SHARE = 600.0, 1 / 6
@@ -226,13 +226,13 @@ def _read_before(said: quota_sources.Quotas, state: DiskState) -> bool:
 
 def _source(path: str, said: quota_sources.Quotas, now: float) -> Result:
     if said.trouble:
-        return unknown(f"{path}: its quotas are not known: {said.trouble}", subject="quota")
-    age = max((now - limit.at for limit in said.limits if limit.at is not None), default=0.0)
-    if age > TOO_OLD:
-        text = f"{path}: its quotas are not known: the tool's figures are {format_duration(age)} old"
-        return unknown(text, subject="quota")
+        return unknown(f"its quotas are not known: {said.trouble}", subject="quota").saying(path)
+    old = max((now - limit.at for limit in said.limits if limit.at is not None), default=0.0)
+    if old > TOO_OLD:
+        text = f"its quotas are not known: the tool's figures are {age(old)} old"
+        return unknown(text, subject="quota").saying(path)
     missing = f", {said.missing}" if said.missing else ""
-    return ok(f"{path}: its quotas could be read{missing}", subject="quota")
+    return ok(f"its quotas could be read{missing}", subject="quota").ending("its quotas can be read again")
 
 
 # Judging, and the forecast.
@@ -269,7 +269,7 @@ def _in_time(verdict: Verdict, full_within: float | None) -> Verdict:
         return verdict
     if full_within is None or verdict.left >= full_within:
         return verdict
-    return replace(verdict, status=Status.WARNING, why=f"warned within {format_duration(full_within)}")
+    return replace(verdict, status=Status.WARNING, why=f"warned within {age(full_within)}")
 
 
 def _left(verdict: Verdict, outlook: Outlook, rates: Rates, *, alone: bool) -> float | None:
@@ -307,7 +307,7 @@ def _told(
     state: DiskState,
 ) -> Iterator[Result]:
     if not rooms:
-        yield unknown(f"{path}: the file system reports no size", subject=BYTES)
+        yield unknown("the file system reports no size", subject=BYTES).saying(path)
         return
     shared = [each[0] for each in rooms.values() if not each[0].limit.user]
     most: dict[str, str] = {}
@@ -323,22 +323,25 @@ def _told(
 def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Result:
     """Report the tightest of one kind, with what it means for the runs."""
     verdict = judged[0]
-    parts = [free_space.describe(path, verdict)]
+    room = free_space.describe(verdict)
+    parts, facts = [room], [path]
     status = verdict.status
     if verdict.free > 0 and verdict.left is not None:
-        parts.append(f"full in about {format_duration(verdict.left)}")
-    parts += [verdict.why] if verdict.why else []
+        parts.append(f"full in about {age(verdict.left)}")
+    facts += [verdict.why] if verdict.why else []
     if outlook.saving and verdict.limit.kind == BYTES and not math.isinf(verdict.free):
-        parts.append(checkpoint_room.describe_room(outlook.saving, verdict.free))
-        if outlook.saving.room(verdict.free) == 0 and status is Status.OK:
+        none = outlook.saving.room(verdict.free) == 0
+        (parts if none else facts).append(checkpoint_room.describe_room(outlook.saving, verdict.free))
+        if none and status is Status.OK:
             status = Status.WARNING
     if status is not Status.OK and most:
-        parts.append(most)
-    age = outlook.now - (verdict.limit.at or outlook.now)
-    parts += [f"figures of {format_duration(age)} ago"] if age >= LATE else []
-    details = "\n".join(free_space.describe(path, each) for each in judged) if len(judged) > 1 else ""
+        facts.append(most)
+    old = outlook.now - (verdict.limit.at or outlook.now)
+    facts += [f"figures of {age(old)} ago"] if old >= LATE else []
+    details = "\n".join(map(free_space.describe, judged)) if len(judged) > 1 else ""
     figures = {**free_space.metrics(verdict), **_each(judged)}
-    worded = Result(status, ", ".join(parts), figures, details, verdict.limit.kind)
+    told = Result(status, ", ".join(parts), figures, details, verdict.limit.kind).saying(*facts)
+    worded = told.ending("room again", room)
     return worded.triggers("on_disk") if verdict.short else worded
 
 

@@ -12,7 +12,7 @@ from watchdogd.plugin import Result, critical, ok, unknown
 from watchdogd.system.bounded import BoundedIO, StuckError, UnaskedError
 from watchdogd.system.mounts import Mount, mount_of, mount_table, read_fstab, read_mounts
 from watchdogd.system.smallfile import unanswered
-from watchdogd.units import format_duration, iso
+from watchdogd.units import age
 
 DEADLINE = 15.0
 """Seconds that the file system may take to tell of itself."""
@@ -57,7 +57,7 @@ def look(path: str, former: PathState, now: float) -> PathView | Result:
     try:
         return _patients[path].attempt(partial(_look, path))
     except UnaskedError as error:
-        return unknown(str(error))
+        return unknown("could not be looked at").saying(str(error))
     except StuckError as error:
         return _stuck(path, error, former, now)
     except OSError as error:
@@ -110,14 +110,16 @@ def judge(path: str, sight: PathView, former: PathState, now: float) -> Result:
         return wrong
     former.replaced, former.host, former.fsid = None, platform.node(), sight.stat.f_fsid
     former.mount = sight.mount or former.mount
-    return _read_only(path, sight) or ok(f"{path} is there and not read-only")
+    there = ok("is there and not read-only").saying(path).ending("there again, and not read-only")
+    return _read_only(path, sight) or there
 
 
 def _stuck(path: str, error: StuckError, former: PathState, now: float) -> Result:
     """Report that it does not answer, and since when."""
     since = former.hangs = now if former.hangs is None else former.hangs
-    lasted = f", for {format_duration(now - since)} (since {iso(since)})" if now > since else ""
-    return replace(critical(f"{path} does not answer on {platform.node()}: {error}{lasted}"), unanswered=True)
+    lasted = f" for {age(now - since)}" if now > since else ""
+    hangs = critical(f"does not answer{lasted} on {platform.node()}").saying(path, str(error))
+    return replace(hangs, unanswered=True)
 
 
 def _unreachable(path: str, error: OSError, former: PathState) -> Result:
@@ -126,14 +128,15 @@ def _unreachable(path: str, error: OSError, former: PathState) -> Result:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         was = former.mount
         gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in mounts())
-        note = f"; its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
-        return replace(critical(f"{path} is missing {where}{note}"), unanswered=True)
+        note = f"its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
+        lost = critical(f"{'is not mounted any more' if note else 'is missing'} {where}")
+        return replace(lost.saying(path, note), unanswered=True)
     if error.errno in (errno.EACCES, errno.EPERM):
-        return unknown(f"{path} may not be entered by this user {where}: permission denied")
+        return unknown(f"may not be entered by this user {where}: permission denied").saying(path)
     if unanswered(error):
-        text = f"{path} does not answer {where}: {error.strerror}; it may have to be mounted again"
-        return replace(critical(text), unanswered=True)
-    return critical(f"{path} cannot be looked at {where}: {error.strerror}")
+        silent = critical(f"does not answer {where}: {error.strerror}").saying(path)
+        return replace(silent.saying("it may have to be mounted again"), unanswered=True)
+    return critical(f"cannot be looked at {where}: {error.strerror}").saying(path)
 
 
 def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
@@ -151,11 +154,12 @@ def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
         assert it is not None
         how = "is not mounted any more" if lost else "is not mounted"
         was = "it was" if lost else "/etc/fstab has"
-        text = (
-            f"{path} {how} on {platform.node()}: {was} {it.type} {it.source} at {it.point}, what is written "
-            f"there now goes to {now.type} {now.source}"
+        told = critical(f"{how} on {platform.node()}").saying(
+            path,
+            f"{was} {it.type} {it.source} at {it.point}",
+            f"what is written there now goes to {now.type} {now.source}",
         )
-        return replace(critical(text), unanswered=True)
+        return replace(told, unanswered=True)
     former.unmounted = False
     return None
 
@@ -175,13 +179,14 @@ def _replaced(path: str, sight: PathView, former: PathState, now: float) -> Resu
     since = former.replaced = now if former.replaced is None else former.replaced
     if now - since >= ACCEPTED:
         return None
-    return critical(
-        f"{path} is another file system on {platform.node()}: it was {before.type} {before.source} at "
-        f"{before.point}, now {it.type} {it.source} is mounted at {it.point}"
+    return critical(f"is another file system than before on {platform.node()}").saying(
+        path,
+        f"it was {before.type} {before.source} at {before.point}",
+        f"now {it.type} {it.source} is mounted at {it.point}",
     )
 
 
 def _read_only(path: str, sight: PathView) -> Result | None:
     if not sight.stat.f_flag & os.ST_RDONLY:
         return None
-    return critical(f"{path} is mounted read-only on {platform.node()}: nothing can be written")
+    return critical(f"is read-only on {platform.node()}, nothing can be written").saying(path)

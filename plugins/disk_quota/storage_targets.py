@@ -40,19 +40,20 @@ def _judged(path: str, targets: Sequence[StorageTarget], shares: tuple[float, fl
     details = [f"no figures: {', '.join(silent)}"] if silent else []
     if not free:
         return unknown(
-            f"{path}: no figures of its {len(silent)} targets", subject=subject, details=details[0]
+            f"no figures of its {len(silent)} storage targets", subject=subject, details=details[0]
         )
     fullest = min(free, key=lambda name: free[name])
     share = f"{100 * free[fullest]:.3g} % {'of its inodes ' if subject != SUBJECTS[BYTES] else ''}free"
     tight = sorted(name for name, left in free.items() if left < max(shares))
     if not tight:
-        text = f"{path}: the fullest of {len(targets)} targets is {fullest}, {share}{unseen}"
-        return ok(text, subject=subject, details="\n".join(details))
+        text = f"the fullest of {len(targets)} storage targets is {fullest}, {share}{unseen}"
+        fine = ok(text, subject=subject, details="\n".join(details))
+        return fine.ending("no storage target is nearly full any more", f"{fullest} has {share}")
     result = critical if free[fullest] < shares[1] else warning
     judged = result(
-        f"{path}: {len(tight)} of {len(targets)} targets are nearly full, {fullest} has {share}: files that "
-        f"are striped over them cannot grow{unseen}",
+        f"{len(tight)} of {len(targets)} storage targets nearly full, {fullest} has {share}",
         subject=subject,
         details="\n".join(["nearly full: " + ", ".join(tight), *details]),
     )
+    judged = judged.saying(path, f"files that are striped over them cannot grow{unseen}")
     return judged.triggers("on_disk") if judged.status is Status.CRITICAL else judged

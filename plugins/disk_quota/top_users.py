@@ -16,7 +16,7 @@ from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, gpfs_tool
 from watchdogd.system.clock import fresh
 from watchdogd.system.command import ask
 from watchdogd.system.number import needed, real
-from watchdogd.units import iso
+from watchdogd.units import local_time
 
 AGAIN = 900.0
 """Seconds between two questions."""
@@ -65,7 +65,9 @@ def _line(kind: str, shares: Mapping[str, float], known: TopUsers) -> str:
     named = []
     for name, held in list(shares.items())[:_NAMED]:
         grown = held - first.get(name, 0.0)
-        since = f", {with_unit(kind, grown)} of it since {iso(known.since)}" if grown > 0.01 * held else ""
+        since = (
+            f", {with_unit(kind, grown)} of it since {local_time(known.since)}" if grown > 0.01 * held else ""
+        )
         named.append(f"{name} ({with_unit(kind, held)}{since})")
     return f"most is held by {', '.join(named)}"
 

@@ -14,7 +14,7 @@ from watchdogd.plugin import Metric, Result, critical, ok, unknown
 from watchdogd.plugins.disk_quota import write_program
 from watchdogd.system.command import Failure, ask
 from watchdogd.system.smallfile import unanswered
-from watchdogd.units import format_duration
+from watchdogd.units import age
 
 WRITE = "write"
 """The subject of what is said here."""
@@ -45,28 +45,27 @@ def write_test(path: str, known: WriteTestState, now: float, within: float) -> R
     step, _, number = answer.output.strip().rpartition(" ")
     if answer.output.strip() == "ok":
         seconds = Metric(round(answer.seconds, 3), "s", crit=within)
-        return ok(
-            f"{where}: a test file was written, read back and removed", subject=WRITE, write_time=seconds
-        )
+        fine = ok("a test file was written, read back and removed", subject=WRITE, write_time=seconds)
+        return fine.ending("can be written again")
     if not number.isdecimal():
-        return unknown(f"{where}: a test file could not be tried: {answer.complaint()}", subject=WRITE)
+        return unknown(f"writing could not be tried: {answer.complaint()}", subject=WRITE).saying(where)
     return _failed(where, step, int(number))
 
 
 def _failed(where: str, step: str, number: int) -> Result:
     if number == 0:
-        return critical(f"{where}: a test file came back with other content than was written", subject=WRITE)
+        wrong = "a test file came back with other content than was written"
+        return critical(wrong, subject=WRITE).saying(where)
     why = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
-    line = f"{where}: a test file could not be {step}: {why}"
+    line = f"a test file could not be {step}: {why}"
     if number in (errno.EACCES, errno.EPERM):
-        return unknown(f"{line}: this user may not write there", subject=WRITE)
-    return replace(critical(line, subject=WRITE), unanswered=unanswered(OSError(number, why)))
+        return unknown(f"{line}, this user may not write there", subject=WRITE).saying(where)
+    return replace(critical(line, subject=WRITE).saying(where), unanswered=unanswered(OSError(number, why)))
 
 
 def _hangs(where: str, since: float, now: float) -> Result:
-    lasted = f" for {format_duration(now - since)}" if now - since >= 1.0 else ""
-    text = f"{where}: writing a test file hangs{lasted}: it does not answer in time"
-    return replace(critical(text, subject=WRITE), unanswered=True)
+    lasted = f" for {age(now - since)}" if now - since >= 1.0 else ""
+    return replace(critical(f"writing hangs{lasted}", subject=WRITE).saying(where), unanswered=True)
 
 
 def _runs(argv: list[str]) -> bool:

@@ -169,9 +169,7 @@ def judge(
     since = (job.started_at or now) - 60.0
     if not nodes:
         troubles = [f"{node.name}: {node.trouble}" for node in (*seen.nodes, *state.unheard(seen.nodes))]
-        yield unknown(
-            f"the GPUs of job {job.id} cannot be told of: {seen.trouble or '; '.join(troubles[:3])}"
-        )
+        yield unknown(f"its GPUs cannot be read: {seen.trouble or '; '.join(troubles[:3])}")
         broken = [
             each for each in _of_nodes(seen.nodes, state, limits, since) if each.status is Status.CRITICAL
         ]
@@ -199,7 +197,7 @@ def judge(
         results = [*map(_keep_off, results)]
     hidden = {subject for subject in state.recovering if subject.partition("/")[0] in silent}
     results += standstill.over(
-        node_checks.recoveries(state.recovering, results, words="is well again", hidden=hidden)
+        node_checks.recoveries(state.recovering, results, words="has recovered", hidden=hidden)
     )
     yield from _with_nodes(results, nodes, limits)
 

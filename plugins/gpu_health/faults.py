@@ -146,7 +146,7 @@ def _above(now: float | None, warn: float | None, crit: float | None, words: str
 def node_fault(node: GpuNode, limits: GpuLimits, known: tuple[str, ...] = ()) -> Fault | None:
     """Return the fault of a whole node; `known` are the labels of GPUs that it had before in this job."""
     if node.trouble:
-        return Fault(Status.UNKNOWN, f"its GPUs cannot be told of: {node.trouble}")
+        return Fault(Status.UNKNOWN, f"its GPUs cannot be read: {node.trouble}")
     wanted = limits.gpus_per_node
     if node.readout.absent:
         line = f"no GPU is usable on it: {node.readout.absent}"

@@ -9,7 +9,7 @@ from watchdogd.checks.node_checks import NodeCheckState, smoothed
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.plugin import Sign
-from watchdogd.units import iso
+from watchdogd.units import local_time
 
 _KEPT = 4000
 """GPUs whose counters are kept."""
@@ -97,7 +97,7 @@ class GpuHealthState(NodeCheckState):
         """Return silent nodes that were not asked this time, as they were."""
         asked = {node.name for node in nodes}
         return [
-            GpuNode(name, trouble=f"{mute.why} (last asked {iso(mute.at)})")
+            GpuNode(name, trouble=f"{mute.why} (last asked {local_time(mute.at)})")
             for name, mute in self.silent.items()
             if name not in asked
         ]
@@ -140,7 +140,7 @@ class GpuHealthState(NodeCheckState):
             del self.bad[key]
             return ""
         where = f", then {entry.name}," if entry.name != name else ""
-        return f"this GPU{where} was bad in job {entry.job} at {iso(entry.at)}: {entry.what}"
+        return f"this GPU{where} was bad in job {entry.job} at {local_time(entry.at)}: {entry.what}"
 
     # How long
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ from watchdogd.plugin import Progress, Result, Run, Status, warning
 from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
 from watchdogd.plugins.gpu_health.figures import describe_gpu
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
-from watchdogd.units import format_duration, iso
+from watchdogd.units import age
 
 HUNG = "collective"
 """Subject of a job whose GPUs wait for one another."""
@@ -60,7 +61,14 @@ def _saves(run: Run, now: float) -> bool:
 def over(ends: Iterable[Result]) -> Iterator[Result]:
     """Add to the end of a hang that nothing stands still."""
     for each in ends:
-        yield replace(each, progress=Progress()) if each.subject == HUNG else each
+        freed = replace(each, progress=Progress()).ending("GPUs no longer wait for one another")
+        yield (
+            freed
+            if each.subject == HUNG
+            else each.ending("GPUs work again")
+            if each.subject == IDLE
+            else each
+        )
 
 
 def _hang(
@@ -78,21 +86,20 @@ def _hang(
     if run.progress and run.progress.recent(now):
         return
     lasted = now - state.hung_since
-    line = (
-        f"hung in a collective? {_busy_at(moment.waiting)}, near idle, since {iso(state.hung_since)}"
-        f" ({format_duration(lasted)})"
-    )
     suspects = ", ".join(each.shown for each in moment.quiet[:_SHOWN])
     more = f" and {len(moment.quiet) - _SHOWN} more" if len(moment.quiet) > _SHOWN else ""
-    who = f"suspects, at 0 %: {suspects}{more}" if suspects else "none stands out: the network?"
+    who = f"suspects, at 0 %: {suspects}{more}" if suspects else "none stands out, the network?"
     status = Status.CRITICAL if lasted >= patience.hang_after else Status.WARNING
     waiting = "\n".join(f"waits: {each.name} {describe_gpu(each)}" for each in moment.waiting[:32])
     blamed = "\n".join(f"suspect: {each.name} {describe_gpu(each)}" for each in moment.quiet[:32])
-    details = f"{blamed}\n{waiting}\nwatchdogd stacks {run.name}".strip()
+    details = f"{blamed}\n{waiting}".strip()
     progress = Progress(stalled=status is Status.CRITICAL, at=step or None)
     at = f"{len(moment.waiting)} GPUs wait" if len(moment.waiting) > 1 else "a GPU waits"
-    short = f"hung in a collective? {at} for {format_duration(lasted)}"
-    hang = Result(status, f"{line}; {who}", subject=HUNG, details=details, progress=progress, short=short)
+    short = f"hung in a collective? {at} for {age(lasted)}"
+    hang = Result(status, f"{short}; {who}", subject=HUNG, details=details, progress=progress, short=short)
+    hang = hang.saying(
+        f"{_busy_at(moment.waiting)}, near idle", advice=[f"watchdogd stacks {shlex.quote(run.name)}"]
+    )
     yield hang.triggers("on_hang") if status is Status.CRITICAL else hang
 
 
@@ -119,7 +126,7 @@ def _idle(
     who = f"{count} {telling} GPUs {'does' if len(late) == 1 < telling else 'do'}"
     names = "" if len(late) == telling else f": {', '.join(late[:_SHOWN])}{' ...' * (len(late) > _SHOWN)}"
     yield warning(
-        f"{who} nothing for {format_duration(now - begin)} while the job runs{names}",
+        f"{who} nothing for {age(now - begin)}{names}",
         subject=IDLE,
         details="\n".join(late),
     )

@@ -10,8 +10,9 @@ WARNING with the release line, since that is how people pause a run.
 
 **Gone** is said only when a second source (sacct, scontrol) agrees, or after `absent_after`; then with
 how it ended, by whom it was cancelled, and why: the cause is sought at the end of the run's log and of the
-job's own StdOut and StdErr. A node's failure that accounting knows is told at once. A controller that does
-not answer, answers with nothing, or accounting that lags behind is UNKNOWN, never "gone".
+job's own StdOut and StdErr. A job that its owner cancelled, or that ended well with nothing behind it, is a
+WARNING, any other end is CRITICAL. A node's failure that accounting knows is told at once. A controller that
+does not answer, answers with nothing, or accounting that lags behind is UNKNOWN, never "gone".
 
 A task that fails and is replaced by the next is a notice, told once. Jobs that end within minutes, one
 after another, or one that is requeued as quickly time and again, are a crash loop: told before the whole
@@ -115,7 +116,8 @@ def job_liveness(
     """
     if snapshot is None:
         where = "no Slurm is here" if run.backend == "none" else f"{run.backend} cannot be asked from here"
-        yield _unseen(f"nobody can say whether it lives: {where}; set pid_file or command")
+        fix = "set pid_file or command in config.toml"
+        yield _unseen(f"whether it lives cannot be found out: {where}").saying(advice=[fix])
         return
     limits = LivenessLimits(
         absent_after=_absent_after(absent_after, snapshot),
@@ -194,10 +196,10 @@ def _unseen(why: str) -> Result:
 def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
     """Return why nothing can be said, or empty."""
     if snapshot.jobs is None:
-        return f"whether the run lives cannot be found out: {snapshot.trouble}"
+        return f"whether it lives cannot be found out: {snapshot.trouble}"
     for job in snapshot.jobs:
         if job.state == "UNKNOWN" and job.name == run.name:
-            return f"whether the run lives cannot be found out: {job.reason}"
+            return f"whether it lives cannot be found out: {job.reason}"
     if snapshot.of(job_name_of(run, snapshot)):
         return ""
     counted = run.users or snapshot.users
@@ -210,7 +212,7 @@ def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
     if not hidden:
         return ""
     who = ", ".join(sorted(hidden))
-    return f"whether the run lives cannot be seen: {HIDING[snapshot.backend]} of {who}"
+    return f"whether it lives cannot be seen: {HIDING[snapshot.backend]} of {who}"
 
 
 def _metrics(situation: RunSituation) -> dict[str, Metric]:
@@ -232,11 +234,12 @@ def _metrics(situation: RunSituation) -> dict[str, Metric]:
 
 def _finished(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
     """End a run that is marked finished: reported once, and expected no more."""
-    line = f"finished: marked by {situation.run.finished}; expected no more"
-    results = [Result(Status.OK, line, quiet=True), *empty_queue(history), *no_crash_loop(history)]
+    line = f"finished, marked by {situation.run.finished}, nothing more is expected"
+    finished = Result(Status.OK, line, quiet=True)
+    results = [finished, *empty_queue(history), *no_crash_loop(history)]
     if history.finished != situation.run.finished:
         left = sum(job.tasks for job in situation.jobs)
-        results.append(notice(f"{line}; {jobs_are(left)} still in the queue" if left else line))
+        results.append(notice(line).saying(f"{jobs_are(left)} still in the queue" if left else ""))
     return dataclasses.replace(history, finished=situation.run.finished, unreported=(), gone=0), results
 
 

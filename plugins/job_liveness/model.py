@@ -5,59 +5,14 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 
-from watchdogd.batch import pending_reasons, slurmtext
+from watchdogd.batch import commands, pending_reasons, slurmtext
 from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES, Ending, Job, Snapshot
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.batch.run_models import SURE
 from watchdogd.plugin import Result, Run, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
-from watchdogd.units import format_duration, iso
-
-
-@dataclass(frozen=True, slots=True)
-class BatchCommands:
-    """Commands of a batch system about a job.
-
-    They end it, let a suspended one go on, hold a waiting one, or show more: its start, its earlier attempts,
-    its state.
-    """
-
-    end: str
-    resume: str
-    hold: str
-    estimate: str
-    earlier: str
-    look: str
-    rename: str
-
-
-SLURM_COMMANDS = BatchCommands(
-    end="scancel {id}",
-    resume="scontrol resume {id}",
-    hold="scontrol hold {id}",
-    estimate="squeue --start --jobs={id}",
-    earlier="sacct --duplicates -j {id}",
-    look="scontrol show job {id}",
-    rename="scontrol update JobId={id} JobName={name}",
-)
-PBS_COMMANDS = BatchCommands(
-    end="qdel {id}",
-    resume="qsig -s resume {id}",
-    hold="qhold {id}",
-    estimate="qstat -T {id}",
-    earlier="qstat -x -f {id}",
-    look="qstat -f {id}",
-    rename="qalter -N {name} {id}",
-)
-PROCESS_COMMANDS = BatchCommands(
-    end="kill {id}", resume="kill -CONT {id}", hold="", estimate="", earlier="", look="", rename=""
-)
-
-
-def commands_of(backend: str) -> BatchCommands:
-    """Return the commands of a batch system; Slurm's where it is unknown."""
-    return {"pbs": PBS_COMMANDS, "process": PROCESS_COMMANDS}.get(backend, SLURM_COMMANDS)
+from watchdogd.units import age, local_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +101,21 @@ class RunSituation:
 
     def ago(self, time: float) -> str:
         """Return how long ago, in words."""
-        return format_duration(max(self.now - time, 0.0))
+        return age(self.now - time)
 
     def running_line(self) -> str:
         """Return the running jobs in a line."""
         job, left = self.newest, self.time_left
         state = "runs" if job.working else f"is {job.state}"
         others = f" and {len(self.running) - 1} more" if len(self.running) > 1 else ""
-        since = f" since {iso(job.started_at)}" if job.started_at else ""
-        ends = f", {format_duration(left)} left" if left is not None else ""
+        since = f" for {self.ago(job.started_at)}" if job.started_at else ""
+        ends = f", {age(left)} left" if left is not None else ""
         waits = f", {self.queued} waiting" if self.waiting else ""
         return f"{self.noun} {job.id}{others} {state}{since}{on_nodes(job.nodes)}{ends}{waits}"
 
     def order(self, what: str, job: Job) -> str:
-        """Return a command about a job, one of BatchCommands."""
-        line: str = getattr(commands_of(self.snapshot.backend), what)
+        """Return a command about a job, one of BatchCommands, or empty."""
+        line: str = getattr(commands.of(self.snapshot.backend), what)
         number = job.id if self.process else handle(job)
         return line.format(id=number, name=shlex.quote(self.run.job_name))
 
@@ -175,28 +130,25 @@ def handle(job: Job) -> str:
     return shlex.quote(job.handle)
 
 
-def clear_command(run: str) -> str:
-    """Return the command that lets a stopped run go on, as it is typed."""
-    return f"watchdogd kill-switch {shlex.quote(run)} --clear"
-
-
 def describe_end(end: Ending) -> str:
-    """Return an end in a line."""
-    at = f" at {iso(end.ended_at)}" if end.ended_at else ""
-    after = f" after {format_duration(end.lasted)}" if end.lasted is not None else " before it started"
-    return f"job {end.id} ended {end.how}{at}{after}{on_nodes(end.nodes)}"
+    """Return an end as a line below the first: with its time and its nodes."""
+    at = f" at {local_time(end.ended_at)}" if end.ended_at else ""
+    return f"{fate(end, PostMortem())}{at}{on_nodes(end.nodes)}"
 
 
 def fate(end: Ending, found: PostMortem) -> str:
     """Return an end as a first line has it: how, after how long, and why, or where.
 
-    `job 4711 FAILED (exit 1) after 7h: GPU out of memory on rank 12, node n3`.
+    `job 4711 FAILED (exit 1) after 7h: GPU out of memory on rank 12, node n3`;
+    `job 329 cancelled by its owner alice after 21s`.
     """
-    after = f" after {format_duration(end.lasted)}" if end.lasted is not None else " before it started"
-    line, cause = f"job {end.id} {end.how}{after}", found.cause
+    after = f" after {age(end.lasted)}" if end.lasted is not None else " before it started"
+    owner = "its owner " if end.cancelled_by == end.user else ""
+    how = f"cancelled by {owner}{end.cancelled_by}" if end.cancelled_by else end.how
+    line, cause = f"job {end.id} {how}{after}", found.cause
     if not cause:
         broken = broken_node(end, found)
-        return f"{line}{on_nodes(end.nodes)}" + (f" (--exclude={broken})" if broken else "")
+        return line + (f", on {broken}" if broken else "")
     return f"{line}: {cause}"
 
 
@@ -209,16 +161,23 @@ def broken_node(end: Ending, found: PostMortem) -> str:
 def accusing(result: Result, end: Ending, found: PostMortem) -> Result:
     """Return the result of an end, accusing the node to blame."""
     node = broken_node(end, found)
+    if not node:
+        return result
     what = f"ended job {end.id}: {found.cause or end.how}"
-    return replace(result, suspects=(Suspect("job", what, SURE, node=node),)) if node else result
+    blamed = replace(result, suspects=(Suspect("job", what, SURE, node=node),))
+    return blamed.saying(f"leave it out: --exclude={node}")
 
 
 def describe_stuck(job: Job) -> str:
-    """Return a job that will not start by itself in a line, with the fix."""
+    """Return a job that will not start by itself in a line."""
     reason = reason_of(job)
     until = "until it is released" if reason.wait is Wait.HELD else "for ever"
-    why = f"{reason.why} ({job.reason or job.state})"
-    return f"job {job.id} of {job.user} waits {until}: {why}; {reason.fix_for(handle(job))}"
+    return f"job {job.id} waits {until}, {reason.why}"
+
+
+def fix_of(job: Job) -> str:
+    """Return what to type for a job that will not start by itself."""
+    return reason_of(job).fix_for(handle(job))
 
 
 def jobs_are(count: int) -> str:

@@ -18,7 +18,7 @@ from watchdogd.plugins.job_liveness.model import (
     jobs_are,
     on_nodes,
 )
-from watchdogd.units import format_duration
+from watchdogd.units import age
 
 CRASHES = "crashes"
 """Subject of a crash loop: what becomes of the run after it is told beside it."""
@@ -33,16 +33,19 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
     """Report that the last jobs all failed within minutes of their start, and none has outlived that."""
     crashed = _loop(situation, history)
     if not crashed:
-        return [ok("no crash loop", subject=CRASHES)] if history.crashes_reported else []
+        calm = ok("no crash loop", subject=CRASHES).ending("no crash loop any more")
+        return [calm] if history.crashes_reported else []
     what = "jobs" if len({end.id for end in crashed}) > 1 else f"attempts of job {crashed[0].id}"
     found = history.post_mortem_at(crashed[0])
-    line = (
-        f"crash loop: the last {len(crashed)} {what} failed within minutes: {found.cause or crashed[0].how}"
+    why = found.cause or crashed[0].how
+    line = f"crash loop: the last {len(crashed)} {what} failed within minutes: {why}"
+    told = critical(line, subject=CRASHES).saying(
+        found.work,
+        *map(describe_end, crashed),
+        f"{jobs_are(situation.queued)} waiting",
+        advice=[situation.order("hold", job) for job in situation.waiting],
     )
-    holds = [situation.order("hold", job) for job in situation.waiting]
-    details = "\n".join([*filter(None, [found.work]), *map(describe_end, crashed), *holds])
-    loop = critical(f"{line}; {jobs_are(situation.queued)} waiting", subject=CRASHES, details=details)
-    return [loop.triggers("on_crash_loop")]
+    return [told.triggers("on_crash_loop")]
 
 
 def no_crash_loop(history: JobHistory) -> list[Result]:
@@ -91,16 +94,17 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
     if history.gone >= 2:
         return
     successor = f"{situation.newest.id} took over" if situation.running else f"{situation.jobs[0].id} is next"
-    rest = f"{situation.noun} {successor}; {jobs_are(situation.queued)} waiting"
+    next_one, waiting = f"{situation.noun} {successor}", f"{jobs_are(situation.queued)} waiting"
     for end in history.news:
         if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
-            found = history.post_mortem_at(end)
-            details = "; ".join(filter(None, [describe_end(end), end.reason]))
-            yield accusing(_restart([fate(end, found), found.work, rest], details), end, found)
+            left = history.post_mortem_at(end)
+            facts = (next_one, waiting, left.work, describe_end(end), end.reason)
+            yield accusing(notice(fate(end, left)).saying(*facts), end, left)
     for seen_job in lost_jobs(situation, history).values():
         why = situation.snapshot.endings_trouble or "accounting has no end of it"
-        gone = f"{situation.noun} {seen_job.id} is gone, how it ended is not known ({why})"
-        yield _restart([gone, str(history.post_mortems.get(seen_job.key, "")), rest])
+        gone = f"{situation.noun} {seen_job.id} is gone, how it ended is not known"
+        found = str(history.post_mortems.get(seen_job.key, ""))
+        yield notice(gone).saying(next_one, waiting, why, found)
 
 
 def _planned(situation: RunSituation, history: JobHistory, job: Job) -> bool:
@@ -117,10 +121,6 @@ def _planned(situation: RunSituation, history: JobHistory, job: Job) -> bool:
     return job.waiting and job.reason == "BeginTime" and (job.start_estimate or 0.0) > situation.now + LATER
 
 
-def _restart(parts: list[str], details: str = "") -> Result:
-    return notice(f"restart: {'; '.join(filter(None, parts))}", details=details)
-
-
 def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: ObservedJob) -> Result:
     """Report a requeue under the same id; accounting may know how the attempt before has ended."""
     attempts = [end for end in situation.snapshot.attempts if end.raw_id == job.raw_id]
@@ -128,9 +128,10 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
     how = f": {end.how}" if end and end.state != "REQUEUED" else ""
     waits = f"waits ({job.reason})" if job.reason else "waits"
     goes_on = waits if job.waiting else f"runs again{on_nodes(job.nodes)}"
+    line = f"job {job.id} was requeued{_ran(seen_job, end)}{how}, {goes_on}"
+    ran = f"it ran{on_nodes(seen_job.nodes)}" if seen_job.nodes else ""
     found = str(history.post_mortems.get(seen_job.key, ""))
-    ended = f"was requeued{_ran(seen_job, end)}{on_nodes(seen_job.nodes)}{how}"
-    return _restart([f"job {job.id} {ended}, and {goes_on}", found], situation.order("earlier", job))
+    return notice(line).saying(found, ran, advice=[situation.order("earlier", job)])
 
 
 def _ran(seen_job: ObservedJob, end: Ending | None) -> str:
@@ -141,8 +142,8 @@ def _ran(seen_job: ObservedJob, end: Ending | None) -> str:
         end is not None and end.started_at is not None and abs(end.started_at - seen_job.started_at) < _CLOCKS
     )
     if same and end is not None and end.lasted is not None:
-        return f" after {format_duration(end.lasted)}"
-    return f" after about {format_duration(seen_job.seen_at - seen_job.started_at)}"
+        return f" after {age(end.lasted)}"
+    return f" after about {age(seen_job.seen_at - seen_job.started_at)}"
 
 
 def lost_jobs(situation: RunSituation, history: JobHistory) -> Mapping[str, ObservedJob]:

@@ -7,9 +7,9 @@ is, `queue_verdicts` for what waits behind a running job.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import shlex
 
-from watchdogd.batch.models import PAUSED_STATES, Job
+from watchdogd.batch.models import PAUSED_STATES, Ending, Job
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.plugin import STOPPED, SWITCH_LEFT, Result, Status, critical, ok, unknown, warning
 from watchdogd.plugins.job_liveness.job_history import JobHistory, KillSwitch
@@ -17,16 +17,16 @@ from watchdogd.plugins.job_liveness.model import (
     RunSituation,
     accusing,
     by_whom,
-    clear_command,
     describe_end,
     describe_stuck,
     fate,
+    fix_of,
     jobs_are,
     on_nodes,
     reason_of,
 )
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
-from watchdogd.units import format_duration, iso
+from watchdogd.units import age, local_time
 
 
 def running_verdict(situation: RunSituation, history: JobHistory) -> Result:
@@ -43,17 +43,19 @@ def running_verdict(situation: RunSituation, history: JobHistory) -> Result:
 def _renamed(situation: RunSituation) -> Result:
     """Report a run that lives, though no other check finds it by its name."""
     job = situation.renamed[0]
-    line = f"job {job.id} was renamed to '{job.name}': it lives, but its log, GPUs and memory are not judged"
-    fix = f"job_name = {json.dumps(job.name)} under [runs.{situation.run.name}]"
-    return warning(line, details=f"{fix}, or: {situation.order('rename', job)}").of_kind("renamed")
+    line = f"renamed to '{job.name}', so its log, GPUs and memory are not judged"
+    fix = f"write job_name = {json.dumps(job.name)} under [runs.{situation.run.name}]"
+    told = warning(line).saying(f"job {job.id} lives", advice=[situation.order("rename", job), fix])
+    return told.of_kind("renamed")
 
 
 def _strange(situation: RunSituation) -> Result:
     """Report a job in a state that nobody knows, where nothing else is at work: it is not guessed at."""
     job = situation.strange[0]
     why = f" ({job.reason})" if job.reason else ""
-    line = f"{situation.noun} {job.id} is in a state that this watchdogd does not know, {job.state}{why}"
-    return unknown(f"{line}: whether the run lives cannot be said", details=situation.order("look", job))
+    line = f"its {situation.noun} is in a state that this watchdogd does not know, {job.state}{why}"
+    fact = f"{situation.noun} {job.id}: whether the run lives cannot be said"
+    return unknown(line).saying(fact, advice=[situation.order("look", job)])
 
 
 def _running(situation: RunSituation, history: JobHistory) -> Result:
@@ -62,19 +64,22 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
     for job in situation.running:
         if job.state in PAUSED_STATES:
             why = f" ({job.reason})" if job.reason else ""
-            when = iso(since.get(job.raw_id, situation.now))
-            line = f"{situation.noun} {job.id} is suspended{why} since {when}{on_nodes(job.nodes)}"
-            return warning(line, details=situation.order("resume", job)).of_kind("suspended")
+            lasted = situation.ago(since.get(job.raw_id, situation.now))
+            told = warning(f"suspended for {lasted}{why}").saying(
+                f"{situation.noun} {job.id}{on_nodes(job.nodes)}", advice=[situation.order("resume", job)]
+            )
+            return told.of_kind("suspended")
     ended = min(since.values(), default=situation.now)
     stays = all(job.leaving for job in situation.running)
     if stays and situation.now - ended > situation.limits.completing_for:
         job = situation.newest
-        leaving = f"job {job.id} is {job.state} for {situation.ago(ended)}"
-        line = f"{leaving}: it does not leave{on_nodes(job.nodes)}"
-        return warning(line, details="Ask the cluster's administrators to look at the node.").of_kind(
-            "leaving"
+        told = warning(f"its job does not leave its nodes, {job.state} for {situation.ago(ended)}").saying(
+            f"job {job.id}{on_nodes(job.nodes)}",
+            advice=["ask the cluster's administrators to look at the node"],
         )
-    return ok(situation.running_line())
+        return told.of_kind("leaving")
+    newest = situation.newest
+    return ok(situation.running_line()).ending("runs again", f"{situation.noun} {newest.id}")
 
 
 def _waiting(situation: RunSituation) -> Result:
@@ -85,12 +90,14 @@ def _waiting(situation: RunSituation) -> Result:
     job = min(able, key=lambda job: job.start_estimate or float("inf"))
     estimate, reason = job.start_estimate, f" ({job.reason})" if job.reason else ""
     if estimate is not None and situation.now - estimate > situation.limits.estimate_late:
-        line = f"nothing runs; job {job.id} waits{reason}, though it was to start at {iso(estimate)}"
-        late = warning(f"{line}, {situation.ago(estimate)} ago", details=situation.order("estimate", job))
+        late = warning(f"not started yet, {situation.ago(estimate)} later than estimated{reason}").saying(
+            f"job {job.id} was to start at {local_time(estimate)}", advice=[situation.order("estimate", job)]
+        )
         return late.of_kind("late")
-    soon = f", estimated to start at {iso(estimate)}" if estimate else ", no estimate of its start"
-    since = f" since {iso(job.submitted_at)}" if job.submitted_at else ""
-    return ok(f"nothing runs; job {job.id} waits{since}{reason}{soon}")
+    soon = f", starts in about {age(estimate - situation.now)}" if estimate else ", no estimate of its start"
+    since = f" for {situation.ago(job.submitted_at)}" if job.submitted_at else ""
+    waits = ok(f"nothing runs, job {job.id} waits{since}{reason}{soon}")
+    return waits.ending("queued again", f"job {job.id} waits{reason}")
 
 
 def _never(situation: RunSituation) -> Result:
@@ -100,9 +107,10 @@ def _never(situation: RunSituation) -> Result:
     """
     first, *others = sorted(situation.waiting, key=lambda job: reason_of(job).wait is Wait.HELD)
     say = warning if reason_of(first).wait is Wait.HELD else critical
-    never = say(
-        f"nothing runs; {describe_stuck(first)}", details="\n".join(describe_stuck(job) for job in others)
-    )
+    reason = reason_of(first)
+    until = "waits until it is released" if reason.wait is Wait.HELD else "never starts"
+    stuck = [f"{describe_stuck(job)} ({job.reason or job.state}, {job.user})" for job in (first, *others)]
+    never = say(f"{until}: {reason.why}").saying(*stuck, advice=map(fix_of, (first, *others)))
     return never.of_kind("never starts")
 
 
@@ -111,20 +119,21 @@ def _under_switch(situation: RunSituation, history: JobHistory, pressed: KillSwi
     ago = situation.ago(pressed.set_at)
     late = [job for job in situation.running if _disobeys(situation, pressed, job)]
     if late:
-        job, lines = late[0], [situation.order("end", job) for job in late]
-        set_by = f"the kill switch was set{by_whom(pressed)}"
-        line = f"{situation.noun} {job.id} of {job.user} still runs {ago} after {set_by}"
-        return critical(f"{line}; {lines[0]}", details="\n".join(lines)).of_kind("disobeys")
+        told = critical(f"still runs {ago} after its kill switch was set{by_whom(pressed)}").saying(
+            *(f"{situation.noun} {job.id} of {job.user}{on_nodes(job.nodes)}" for job in late),
+            advice=[situation.order("end", job) for job in late],
+        )
+        return told.of_kind("disobeys")
     if situation.running:
-        return ok(f"{situation.running_line()}; stop requested{by_whom(pressed)}, {ago} ago")
-    count = jobs_are(sum(job.tasks for job in situation.waiting))
-    left = f"the kill switch is left set while {count} waiting: each will stop as it starts"
-    clear = clear_command(situation.run.name)
+        return ok(f"{situation.running_line()}, stop requested{by_whom(pressed)} {ago} ago")
+    count = sum(job.tasks for job in situation.waiting)
+    left = f"{jobs_are(count)} waiting: each will stop as it starts"
     if history.stopped:
-        return warning(f"stopped on request{by_whom(pressed)}; {left}", details=clear).of_kind(STOPPED)
+        return warning(f"stopped on request{by_whom(pressed)}").saying(left).of_kind(STOPPED)
     if situation.now - pressed.set_at > situation.limits.obey_within:
-        return warning(f"{left} (set {ago} ago{by_whom(pressed)})", details=clear).of_kind(SWITCH_LEFT)
-    return ok(f"nothing runs; {count} waiting; kill switch set{by_whom(pressed)}, {ago} ago")
+        line = f"kill switch left set for {ago} in front of {count} waiting job{'s' if count != 1 else ''}"
+        return warning(line).saying(left, f"set{by_whom(pressed)}").of_kind(SWITCH_LEFT)
+    return ok(f"nothing runs, {jobs_are(count)} waiting, kill switch set{by_whom(pressed)} {ago} ago")
 
 
 def _disobeys(situation: RunSituation, pressed: KillSwitch, job: Job) -> bool:
@@ -147,29 +156,41 @@ _SHOWN = 3
 
 def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
     """Judge a run of which nothing is in the queue, in one result."""
-    theirs = uncounted_jobs(situation)
+    theirs = situation.uncounted
     if situation.switch is not None and (history.stopped or history.seen_at is None):
-        since = iso(situation.switch.set_at)
-        line = f"stopped on request{by_whom(situation.switch)} (kill switch set since {since})"
-        clear = clear_command(situation.run.name)
-        line += f"; but {theirs}" if theirs else ""
-        return warning(line, details="\n".join([*_last_lines(history), clear])).of_kind(STOPPED)
+        since = f"kill switch set at {local_time(situation.switch.set_at)}"
+        stop = warning(f"stopped on request{by_whom(situation.switch)}").saying(since)
+        return _beside(stop, situation, "but ").saying(*_last_lines(history)).of_kind(STOPPED)
     if history.resting and not theirs:
         line = "the kill switch is cleared; the run is expected again once a job of it was seen"
         return Result(Status.OK, line, quiet=True)
     if theirs and (history.resting or _goes_on(situation, history)):
-        return warning(f"nothing of it is seen that counts, but {theirs}").of_kind("not counted")
+        return _not_counted("none of its jobs counts", situation)
     looked_at = situation.snapshot.taken_at
     absent_for = looked_at - (history.absent_since or looked_at)
     if history.last is None and history.seen_at is None:
         return _never_seen(situation, history, absent_for)
     if not _agreed(history) and absent_for < situation.limits.absent_after:
-        after = format_duration(situation.limits.absent_after)
-        line = f"out of the queue for {format_duration(absent_for)}; gone if it stays so for {after}"
+        after = age(situation.limits.absent_after)
+        line = f"out of the queue for {age(absent_for)}, gone if it stays so for {after}"
         doubt = situation.snapshot.endings_trouble
-        return ok(f"{line}; how it ended is not known ({doubt})" if doubt else line)
-    gone = _gone(situation, history).of_kind("gone")
-    return replace(gone, details="\n".join(filter(None, [gone.details, theirs])))
+        return ok(line).saying(f"how it ended is not known ({doubt})" if doubt else "")
+    return _beside(_gone(situation, history).of_kind("gone"), situation)
+
+
+def _not_counted(line: str, situation: RunSituation) -> Result:
+    """Report that jobs of its name live, of users whose jobs do not count."""
+    user = min(job.user for job in situation.uncounted)
+    return _beside(warning(f"{line}, one of {user} has its name"), situation).of_kind("not counted")
+
+
+def _beside(told: Result, situation: RunSituation, but: str = "") -> Result:
+    """Return it with the living jobs of its name that do not count, and the line that counts them."""
+    if not situation.uncounted:
+        return told
+    user = min(job.user for job in situation.uncounted)
+    fix = f'if it is the run\'s: user = "{user}" under [runs.{situation.run.name}]'
+    return told.saying(f"{but}{uncounted_jobs(situation)}", advice=[fix])
 
 
 def _goes_on(situation: RunSituation, history: JobHistory) -> bool:
@@ -194,37 +215,34 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
     what = f"job named '{run.job_name}'" + (f" of {users}" if users else "")
     if situation.process:
         what = f"process of {run.pid_file}" if run.pid_file else f"process that matches '{run.command}'"
-    if theirs := uncounted_jobs(situation):
-        return warning(f"no {what} was seen, but {theirs}").of_kind("not counted")
+    if situation.uncounted:
+        return _not_counted(f"no {what} was seen", situation)
     if absent_for < situation.limits.unseen_after:
         return (
-            unknown(f"no {what} was seen, and {hidden_jobs(situation)}")
+            unknown(f"no {what} was seen, it may be hidden").saying(hidden_jobs(situation))
             if hidden_jobs(situation)
             else ok(f"no {what} was seen yet")
         )
     ended = [end for end in snapshot.ended(run.job_name) if not run.users or end.user in run.users]
-    before = f"; before that {describe_end(ended[-1])}" if ended else ""
-    line = f"never seen alive: no {what} since watching began at {iso(history.watched_since)}{before}"
-    details = "\n".join(filter(None, [snapshot.endings_trouble, hidden_jobs(situation)]))
-    return warning(line, details=details).of_kind("never seen")
+    never = warning(f"never seen alive in {situation.ago(history.watched_since)}: no {what}").saying(
+        f"before that {describe_end(ended[-1])}" if ended else "",
+        snapshot.endings_trouble,
+        hidden_jobs(situation),
+        advice=[f"watchdogd finish {shlex.quote(run.name)}", "or correct job_name or user in config.toml"],
+    )
+    return never.of_kind("never seen")
 
 
 def uncounted_jobs(situation: RunSituation) -> str:
-    """Return whose living jobs of the run's name do not count, and the line that counts them, or empty."""
+    """Return whose living jobs of the run's name do not count."""
     found = situation.uncounted
-    if not found:
-        return ""
-    users = sorted({job.user for job in found})
     which = ", ".join(f"{job.id} of {job.user}" for job in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     several = len(found) > 1
     plural = ("es" if situation.process else "s") if several else ""
     what = f"{situation.noun}{plural} {which}{more}"
     whose = f"whose {'processes' if situation.process else 'jobs'} do not count"
-    return (
-        f"{what} {'bear' if several else 'bears'} its name, {whose}: "
-        f'if it is the run\'s, set user = "{users[0]}" under [runs.{situation.run.name}]'
-    )
+    return f"{what} {'bear' if several else 'bears'} its name, {whose}"
 
 
 def hidden_jobs(situation: RunSituation) -> str:
@@ -236,36 +254,47 @@ def hidden_jobs(situation: RunSituation) -> str:
 
 def _gone(situation: RunSituation, history: JobHistory) -> Result:
     """Report how it is gone. Somebody who cancelled its last job wants no other in its place."""
-    last = history.last
-    found = _lost_post_mortem(history)
+    last, finish = history.last, f"watchdogd finish {shlex.quote(situation.run.name)}"
+    seen, found = situation.ago(_lost_at(history)), _lost_post_mortem(history)
     why = f": {found.cause}" if found.cause else ""
     if situation.process:
-        line = f"not running{why}: {_lost_line(situation, history)}"
-        return critical(line, details=found.work).triggers("on_gone")
+        gone = critical(f"gone, its process was last seen {seen} ago{why}")
+        told = gone.saying(_lost_line(situation, history), found.work)
+        return told.saying(advice=["start it again", finish]).triggers("on_gone")
     if last is None or any(seen_job.ran for seen_job in history.lost.values()):
         doubt = situation.snapshot.endings_trouble or "accounting has no end of it"
-        line = f"neither running nor scheduled{why}: {_lost_line(situation, history)}"
-        details = [*filter(None, [found.work]), *_last_lines(history)]
-        line += f"; how it ended is not known ({doubt})"
-        return critical(line, details="\n".join(details)).triggers("on_gone")
+        gone = critical(f"gone, last seen {seen} ago, how it ended is not known{why}")
+        facts = (_lost_line(situation, history), doubt, found.work, *_last_lines(history))
+        return gone.saying(*facts, advice=["submit it again", finish]).triggers("on_gone")
+    again = _submitted(situation, last)
     if last.well:
-        done = f"If finished: watchdogd finish {situation.run.name}"
-        return warning(
-            f"nothing runs or waits: {describe_end(last)}: finished, or out of jobs?", details=done
-        )
+        line = f"finished, or out of jobs? {fate(last, PostMortem())}, nothing is queued"
+        return warning(line).saying(*_last_lines(history), advice=[finish, again])
     found = history.post_mortem_at(last)
-    details = [*filter(None, [found.work]), *_last_lines(history)]
-    line = f"{fate(last, found)}; nothing else runs or waits"
-    gone = accusing(critical(line, details="\n".join(details)), last, found)
-    return gone if last.cancelled_by else gone.triggers("on_gone")
+    facts = ("nothing else runs or waits", found.work, *_last_lines(history))
+    if last.cancelled_by:
+        say = warning if last.cancelled_by == last.user else critical
+        return say(fate(last, found)).saying(*facts, advice=[finish, again])
+    gone = accusing(critical(fate(last, found)).saying(*facts, advice=[again, finish]), last, found)
+    return gone.triggers("on_gone")
+
+
+def _submitted(situation: RunSituation, last: Ending) -> str:
+    """Return the command that shows how the last job was submitted, to submit it again."""
+    slurm = situation.snapshot.backend == "slurm"
+    return f"sacct -j {last.raw_id} -X -o WorkDir%80,SubmitLine%200" if slurm else "submit it again"
+
+
+def _lost_at(history: JobHistory) -> float:
+    """Return when something of it was last seen."""
+    lost = max(history.lost.values(), key=lambda each: each.ran, default=None)
+    return lost.seen_at if lost else history.seen_at or history.watched_since
 
 
 def _lost_line(situation: RunSituation, history: JobHistory) -> str:
-    lost = sorted(history.lost.values(), key=lambda each: each.ran)
-    last = lost[-1] if lost else None
-    seen = last.seen_at if last else history.seen_at or history.watched_since
+    last = max(history.lost.values(), key=lambda each: each.ran, default=None)
     which = f"{situation.noun} {last.id}{on_nodes(last.nodes)}" if last else f"its {situation.noun}"
-    return f"{which} was last seen at {iso(seen)}, {situation.ago(seen)} ago"
+    return f"{which} was last seen at {local_time(_lost_at(history))}"
 
 
 def _lost_post_mortem(history: JobHistory) -> PostMortem:
@@ -289,17 +318,19 @@ def queue_verdicts(situation: RunSituation, history: JobHistory) -> list[Result]
     """Judge the queue in a result of its own, from the first time that something is wrong."""
     if not situation.running:
         return empty_queue(history)
-    problems = [describe_stuck(job) for job in situation.waiting if reason_of(job).wait is not Wait.PASSES]
+    stuck = [job for job in situation.waiting if reason_of(job).wait is not Wait.PASSES]
+    problems = [f"behind the running one {describe_stuck(job)}" for job in stuck]
     wanted, left = situation.limits.min_queued, situation.time_left
     behind = f"{jobs_are(situation.queued)} waiting behind the running one"
     if wanted is not None and situation.queued < wanted:
         problems.append(f"{behind}, {wanted} wanted")
     ends = left is not None and left < _near_end(situation)
     if left is not None and ends and not situation.queued and not _comes_again(situation, history):
-        problems.append(f"the running job ends in {format_duration(left)}, and nothing waits behind it")
+        problems.append(f"the running job ends in {age(left)}, and nothing waits behind it")
     if problems:
-        return [warning(problems[0], subject=QUEUE, details="\n".join(problems[1:]))]
-    return [ok(behind, subject=QUEUE)] if history.queue_reported else []
+        queue = warning(problems[0], subject=QUEUE)
+        return [queue.saying(*problems[1:], advice=map(fix_of, stuck))]
+    return [ok(behind, subject=QUEUE).ending(behind, timed=False)] if history.queue_reported else []
 
 
 def _comes_again(situation: RunSituation, history: JobHistory) -> bool:

@@ -45,10 +45,13 @@ that it ends, and nothing more from it, five minutes are enough; who retries, sk
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
+from watchdogd import units
+from watchdogd.batch import commands
 from watchdogd.checks.working import working
 from watchdogd.plugin import Chart, Column, Duration, Result, Run, Snapshot, check, critical, ok, unknown
 from watchdogd.plugins.log_staleness import log_columns, log_paths, sources, wanted_lines
@@ -60,7 +63,6 @@ from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.plugins.log_staleness.stall import Limits, Look
 from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 from watchdogd.system.smallfile import unanswered
-from watchdogd.units import format_duration
 
 
 def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
@@ -69,8 +71,8 @@ def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[st
     if subject or "age" not in measured or usual == "auto":
         return None
     age, limit = measured["age"], measured.get("allowed", usual)
-    said = f"nothing told for {format_duration(age)} (limit {format_duration(limit)})"
-    return critical(f"silent: {said}") if age >= limit else ok(said)
+    said = f"no output for {units.age(age)} (limit {units.age(limit)})"
+    return critical(f"stalled, {said}") if age >= limit else ok(said)
 
 
 @check(
@@ -132,10 +134,13 @@ def log_staleness(
     try:
         seen = sources.look(sources.Where(log, run, snapshot, written), works.job, state, now, failed)
     except OSError as error:
-        result = unknown(str(log_paths.refused(error, log)))
+        result = unknown("the log cannot be read").saying(str(log_paths.refused(error, log)))
         return [advance(state, None, works, wishes, now), replace(result, unanswered=unanswered(error))]
     after = looked_up(advance(state, seen, works, wishes, now), works.job)
     after.signs = run.signs if run else ()
     main, *others = judge(Look(log, works, after, now), Limits(stale_after, grace, progress), wishes)
+    if run and works.job and main.trigger == "on_hang":
+        again = commands.of(run.backend).requeue.format(id=works.job.handle)
+        main = main.saying(advice=[f"watchdogd stacks {shlex.quote(run.name)}", again])
     shown = replace(main, cells=log_columns.of_log(main.metrics, now))
     return [heed(after, works, main.status), shown, *others]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from watchdogd.plugin import SLOW, Metric, Result, Status, critical, ok, unknown, warning
 from watchdogd.plugins.log_staleness import stall, wording
 from watchdogd.plugins.log_staleness.loss_level import WINDOW, rise
-from watchdogd.units import format_duration, iso
+from watchdogd.units import age, local_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
     """Report the stall, which comes first, and what else is to be said."""
     log, state = look.log, look.state
     if state.excuse:
-        yield from _not_judged(log, state.excuse)
+        yield from _not_judged(log, state.excuse, state.waits)
         return
     if not look.pattern and not log.beats:
         yield ok("not judged: no log is configured, and no Guard has told its step")
@@ -51,13 +51,20 @@ def _numbers(log: RunLog) -> dict[str, bool]:
     return {"loss": bool(log.told.loss), "pace": bool(log.curves.pace), "skips": bool(log.told.skips)}
 
 
-def _not_judged(log: RunLog, excuse: str) -> Iterator[Result]:
+def _not_judged(log: RunLog, excuse: str, waits: str) -> Iterator[Result]:
     """Report OK for all; what was wrong with a job that is over ends without a word of its own.
 
     The details are what the log said last: evidence for job_liveness, which tells how the job ended, and why.
     """
-    said = ok(f"{wording.before(log)}not judged: {excuse}", details=wording.evidence(log))
-    yield replace(said, progress=wording.how_far(log))
+    said = ok(f"not judged: {excuse}", details=wording.evidence(log))
+    said = replace(said, progress=wording.how_far(log))
+    ended = log.job.ended
+    if ended is None:
+        yield said.ending(f"no longer judged, {excuse}", timed=False)
+    elif waits == ended:
+        yield said.ending(f"job {ended} was requeued, waits to start", timed=False)
+    else:
+        yield said.ending(f"job {ended} ended without going on, {excuse}", timed=False)
     spoken = [SUBJECTS[name] for name, told in _numbers(log).items() if told]
     for subject in [*spoken, *(["must_not_see"] if log.told.forbidden else [])]:
         yield Result(Status.OK, f"not judged: {excuse}", subject=subject, quiet=True)
@@ -67,10 +74,10 @@ def _unread(log: RunLog) -> Iterator[Result]:
     """Report what was not read of the log, since looks at it did not end; over with the next that does."""
     left = log.files.unread
     if left and left.now:
-        line = f"not read, since {left.times} looks did not get through it: {left.what}"
-        yield unknown(line, subject="unread")
+        line = f"part of the log was not read: {left.times} looks did not get through it"
+        yield unknown(line, subject="unread").saying(f"not read: {left.what}")
     elif left:
-        yield ok("what is new was read", subject="unread")
+        yield ok("what is new was read", subject="unread").ending("the log is read again")
 
 
 def _loss(log: RunLog) -> Iterator[Result]:
@@ -79,7 +86,8 @@ def _loss(log: RunLog) -> Iterator[Result]:
     if found := _lost(log, evidence) or _risen(log, evidence):
         yield found.triggers("on_spike")
     elif loss:
-        yield ok(f"loss {loss.good:g}" if loss.good is not None else "no loss yet", subject="loss")
+        told = f"loss {loss.good:g}" if loss.good is not None else "no loss yet"
+        yield ok(told, subject="loss").ending("loss is fine again", told)
 
 
 def _lost(log: RunLog, evidence: str) -> Result | None:
@@ -89,13 +97,15 @@ def _lost(log: RunLog, evidence: str) -> Result | None:
     """
     loss, lost = log.told.loss, log.clocks.lost
     if loss and loss.bad >= BAD_LOSSES:
-        before = f", it was {loss.good:g} before" if loss.good is not None else ""
-        where = f" at {wording.number(log.told.step)}" if log.told.step else ""
-        said = f"loss is {loss.word} since {iso(loss.since)}, {loss.bad} times in a row{where}{before}"
-        return critical(said, subject="loss", details=evidence)
+        before = f", {loss.good:g} before" if loss.good is not None else ""
+        where = f", at {wording.number(log.told.step)}" if log.told.step else ""
+        word = "NaN" if loss.word == "nan" else "infinite"
+        said = f"loss is {word}, {loss.bad} times in a row{where}{before}"
+        since = f"loss is {loss.word} since {local_time(loss.since)}"
+        return critical(said, subject="loss", details=evidence).saying(since)
     if lost:
-        said = f"what was a number is NaN or infinite, {lost.lost} times in a row: '{lost.text}'"
-        return warning(said, subject="loss", details=evidence)
+        said = f"what was a number is NaN or infinite, {lost.lost} times in a row"
+        return warning(said, subject="loss", details=evidence).saying(f"its line: '{lost.text}'")
     return None
 
 
@@ -106,13 +116,12 @@ def _risen(log: RunLog, evidence: str) -> Result | None:
     if not level or not found:
         return None
     resumed = " since this job resumed" if log.told.losses < 2 * WINDOW and log.job.resumed else ""
-    last = f"{found.level:.4g} in the last {len(level.window)} reports"
     return warning(
-        f"loss has risen and stays up{resumed}: {last}, it was down at {found.best:.4g}",
+        f"loss has risen to {found.level:.4g} and stays up{resumed}, {found.best:.4g} at best",
         subject="loss",
         details=evidence,
         loss=Metric(found.level),
-    )
+    ).saying(f"{found.level:.4g} in the last {len(level.window)} reports")
 
 
 def _pace(log: RunLog) -> Iterator[Result]:
@@ -127,7 +136,8 @@ def _pace(log: RunLog) -> Iterator[Result]:
         said = warning(f"{short} for the same work", subject="throughput")
         yield replace(said, kind=SLOW, short=short)
     else:
-        yield ok("iterations take as long as they did", subject="throughput")
+        usual = "iterations take as long as they did"
+        yield ok(usual, subject="throughput").ending("as fast as before again")
 
 
 def _skips(log: RunLog) -> Iterator[Result]:
@@ -137,35 +147,39 @@ def _skips(log: RunLog) -> Iterator[Result]:
         return
     storm = sum(skips.last)
     if skips.seen >= 50 and storm >= SKIPPED:
-        text = f"{storm} of the last {len(skips.last)} reports skipped iterations: gradients overflow"
+        text = f"gradients overflow, {storm} of the last {len(skips.last)} reports skipped iterations"
         yield warning(text, subject="skipped")
     else:
-        yield ok("few iterations are skipped", subject="skipped")
+        few = "few iterations are skipped"
+        yield ok(few, subject="skipped").ending("gradients no longer overflow")
 
 
 def _wanted(log: RunLog, wanted: Wanted, now: float) -> Iterator[Result]:
     """Report what must not be seen, and what must, where it is configured."""
     bad = log.told.forbidden
     if wanted.must_not_see and bad:
-        text = f"the log says what it must not ('{bad.pattern}') since {iso(bad.at)}: {bad.line}"
-        yield critical(text, subject="must_not_see")
+        came = f"it matches '{bad.pattern}', and came at {local_time(bad.at)}"
+        text = f"forbidden line in the log {age(now - bad.at)} ago: {bad.line}"
+        yield critical(text, subject="must_not_see").saying(came)
     elif wanted.must_not_see:
-        yield ok("nothing that must not be seen", subject="must_not_see")
+        none = "nothing that must not be seen"
+        yield ok(none, subject="must_not_see").ending("no forbidden line in the new job's log")
     if wanted.must_see:
         yield _missing(log, wanted, now)
 
 
 def _missing(log: RunLog, wanted: Wanted, now: float) -> Result:
     """Judge what must be seen, only where the job's log was read from its start on."""
-    age = now - log.job.since if log.job.whole else 0.0
+    ran = now - log.job.since if log.job.whole else 0.0
     missing = [
-        pattern for pattern, within in wanted.must_see if pattern not in log.told.seen and age > within
+        pattern for pattern, within in wanted.must_see if pattern not in log.told.seen and ran > within
     ]
     if not missing:
-        return ok("all that must be seen was seen, or has time yet", subject="must_see")
+        fine = ok("all that must be seen was seen, or has time yet", subject="must_see")
+        return fine.ending("the expected line came")
+    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
     return critical(
-        f"the log does not say '{missing[0]}', {format_duration(age)} after the job's start"
-        + (f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""),
+        f"expected line missing {age(ran)} after the job's start: '{missing[0]}'{more}",
         subject="must_see",
         details=wording.evidence(log),
     )

@@ -10,7 +10,7 @@ from watchdogd.plugin import Metric, Progress, Result, Status, warning
 from watchdogd.plugins.log_staleness import wording
 from watchdogd.plugins.log_staleness.line_templates import MOST
 from watchdogd.plugins.log_staleness.progress_state import UNKNOWN, Reason
-from watchdogd.units import format_duration, iso
+from watchdogd.units import age, local_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,12 @@ class Allowance:
 
     def __str__(self) -> str:
         """Return it as messages say it."""
-        return f"limit {format_duration(self.seconds)}: {self.why}"
+        return f"limit {age(self.seconds)}"
+
+    @property
+    def fact(self) -> str:
+        """Words that say where it comes from."""
+        return f"{self}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +144,13 @@ class Heard:
     beats: bool = False
 
     def __str__(self) -> str:
-        """Return when it came, as messages say it."""
-        return f"heartbeat of {self.of}" if self.beats else f"{self.of} written to"
+        """Return what comes, as messages say it."""
+        return "heartbeat" if self.beats else "output"
 
     @property
-    def missing(self) -> str:
-        """Words that say that it came no more."""
-        return f"no {self}" if self.beats else f"nothing was written to {self.of}"
-
-    @property
-    def coming(self) -> str:
-        """Words that say that it comes."""
-        return f"the {self} comes" if self.beats else f"{self.of} grows"
+    def fact(self) -> str:
+        """Words that say what it was, and when."""
+        return f"last {self} at {local_time(self.at)}: {self.of}"
 
 
 def judge(look: Look, limits: Limits) -> Result:
@@ -158,10 +158,11 @@ def judge(look: Look, limits: Limits) -> Result:
     allowed = _allowance(limits, look)
     newest = look.newest
     if newest is None:
-        return _waiting(look, look.begin, allowed, _nothing(look)).of_kind("no log")
+        return _waiting(look, look.begin, allowed, "no log" if look.pattern else "no heartbeat").of_kind(
+            "no log"
+        )
     if look.now - newest.at >= allowed.seconds:
-        silent = newest.missing if allowed.over else f"silent: {newest.missing}"
-        return _waiting(look, newest.at, allowed, silent)
+        return _waiting(look, newest.at, allowed, f"no {newest}")
     return _standstill(look, limits, allowed, newest) or _fine(look, newest, allowed)
 
 
@@ -183,9 +184,7 @@ def _standstill(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -
         limit = _seldom(clocks, limit, look.now)
     if look.now - since < limit.seconds:
         return None
-    what = f"{wording.number(step)} does not" if step else "none of its numbers does"
-    stuck = f"{newest.coming}, but {what}"
-    return _waiting(look, since, limit, stuck if limit.over else f"stuck: {stuck}", number=False)
+    return _waiting(look, since, limit, f"{newest} but no progress")
 
 
 def _seldom(clocks: LogState, limit: Allowance, now: float) -> Allowance:
@@ -194,12 +193,6 @@ def _seldom(clocks: LogState, limit: Allowance, now: float) -> Allowance:
     if clocks.rises < 2 or clocks.bare or stand is None:
         return Allowance(max(limit.seconds, MOST), Reason.NEW)
     return max(limit, Allowance.learned(stand[1]), key=lambda each: each.seconds)
-
-
-def _nothing(look: Look) -> str:
-    if not look.pattern:
-        return "no heartbeat of its Guard"
-    return f"no log: {look.log.files.obstacle or f'no file matches {look.pattern}'}"
 
 
 def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -> Result | None:
@@ -217,8 +210,7 @@ def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, newest: Hea
         return None
     if limits.progress and not look.log.known:
         return _unmatched(look, limits.progress)
-    what = f"stuck: {newest.coming}, but no progress line came"
-    return _waiting(look, begin, limit, what, number=False)
+    return _waiting(look, begin, limit, f"{newest} but no progress")
 
 
 def _allowance(limits: Limits, look: Look) -> Allowance:
@@ -252,82 +244,101 @@ def _usual(limits: Limits, look: Look) -> Allowance:
     return Allowance(start, Reason.START, passing=True) if start and start > usual.seconds else usual
 
 
-def _waiting(look: Look, since: float, allowed: Allowance, what: str, *, number: bool = True) -> Result:
+def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     """Return the alarm once the limit has passed and no sign of work holds it back, OK before.
 
-    UNKNOWN where nobody knows whether a job runs. `number`: whether the last number is to be named beside
-    `what`.
+    UNKNOWN where nobody knows whether a job runs. `what` is missing (`no output`).
     """
-    age = look.now - since
-    metrics = allowed.metrics(age) | wording.numbers(look.log)
-    if age < allowed.seconds:
-        yet = "" if look.log.files.obstacle else " yet"
-        said = f"{wording.before(look.log)}{what}{yet}, for {format_duration(age)} ({allowed})"
-        return Result(Status.OK, said, metrics, progress=_progress(look, allowed))
+    lasted = look.now - since
+    metrics = allowed.metrics(lasted) | wording.numbers(look.log)
+    said = f"{what} for {age(lasted)} ({allowed})"
+    progress = _progress(look, allowed)
+    if lasted < allowed.seconds:
+        return _ended(
+            look, Result(Status.OK, said, metrics, progress=progress).saying(*_known(look, allowed))
+        )
     told = look.log.signs if look.newest else ()  # that there is no log at all is no stall
     signs = weigh(told, since, allowed.seconds, look.now)
     if signs.held:
-        said = (
-            f"{wording.before(look.log)}{what} for {format_duration(age)} ({allowed}), but {signs.words[0]}"
-        )
-        metrics |= replace(allowed, seconds=signs.seconds, passing=True).metrics(age)
-        progress = replace(_progress(look, allowed), pause=signs.words[0])
-        return Result(Status.OK, said, metrics, progress=progress)
-    said = f"{what} since {iso(since)}, {format_duration(age)} ago ({allowed})"
-    at = f" at {wording.number(look.log.told.step)}" if look.log.told.step else ""
-    summary = "; ".join([said, *signs.words, *_known(look, number=number)])
+        metrics |= replace(allowed, seconds=signs.seconds, passing=True).metrics(lasted)
+        progress = replace(progress, pause=signs.words[0])
+        held = Result(Status.OK, f"{said}, but {signs.words[0]}", metrics, progress=progress)
+        return _ended(look, held.saying(*_known(look, allowed)))
+    at = f", at {wording.number(look.log.told.step)}" if look.log.told.step else ""
+    cause = wording.cause(look.log)
     details = wording.evidence(look.log)
+    facts = (*signs.words, *_known(look, allowed))
     if look.state.blind:
-        return Result(Status.UNKNOWN, summary, metrics, details)
+        doubt = Result(Status.UNKNOWN, f"{said}, whether its job runs is not known{at}", metrics, details)
+        return doubt.saying(f"whether its job runs is not known: {look.state.blind}", *facts)
     if allowed.over:
-        summary = f"its last step was reached; {summary}"
-        over = Result(Status.WARNING, summary, metrics, details, progress=_progress(look, allowed))
-        return over.of_kind("over")
+        over = Result(
+            Status.WARNING, f"all its steps are done, but it still runs: {said}{at}", metrics, details
+        )
+        return replace(over, progress=progress).of_kind("over").saying(*facts)
     if signs.status is Status.WARNING:  # nobody ends a run that seems to work
-        return Result(signs.status, summary, metrics, details, progress=_progress(look, allowed))
-    progress = _progress(look, allowed, stalled=look.newest is not None)  # without a log nobody knows
+        seems = Result(signs.status, f"{said}{at}, but {signs.words[0]}", metrics, details)
+        return replace(seems, progress=progress).saying(*facts)
+    why = f"; {cause}" if cause else ""
+    stalls = look.newest is not None  # without a log nobody knows
     hung = Result(
         Status.CRITICAL,
-        summary,
+        f"stalled, {said}{at}{why}" if stalls else f"{said}{why}",
         metrics,
         details,
-        progress=progress,
-        short=f"stalled for {format_duration(age)}{at}",
+        progress=_progress(look, allowed, stalled=stalls),
+        short=f"stalled for {age(lasted)}{at}",
         suspects=wording.silent_rank(look.log),
-    )
-    return hung.triggers("on_hang") if look.newest or not look.pattern else hung
+    ).saying(*facts)
+    return hung.triggers("on_hang") if stalls or not look.pattern else hung
 
 
-def _known(look: Look, *, number: bool) -> Iterator[str]:
-    """Return what else is known: the last number, the cause, who stopped first, the job."""
-    step, job = look.log.told.step, look.state.job
-    if step and number:
-        yield f"last {wording.number(step)}"
+def _known(look: Look, allowed: Allowance) -> Iterator[str]:
+    """Return what else is known: its limit, what was heard last, the cause, who stopped first, the job."""
+    newest, job = look.newest, look.state.job
+    if newest:
+        yield newest.fact
+    elif look.pattern:
+        yield look.log.files.obstacle or f"no file matches {look.pattern}"
+    yield allowed.fact
     yield from filter(None, [wording.cause(look.log), wording.first_to_stop(look.log, look.begin)])
+    if look.state.blind:
+        return
     if job:
         doing = "runs" if job.working else f"is {job.state.lower()}"
         yield f"job {job.id} {doing}{f' on {job.nodes}' if job.nodes else ''}"
-    if look.state.blind:
-        yield f"whether its job runs is not known: {look.state.blind}"
     if look.log.files.buffered:
         yield UNBUFFER
 
 
 def _unmatched(look: Look, pattern: str) -> Result:
     """Report that lines come, but none ever fitted the user's pattern."""
-    return warning(
-        f"no line of {look.pattern} matches progress = '{pattern}' in "
-        f"{format_duration(look.now - look.begin)}: mend the pattern, or the run makes no progress",
+    none = warning(
+        f"no line of the log matches progress for {age(look.now - look.begin)}",
         details=wording.evidence(look.log),
-    ).of_kind("unmatched")
+    ).saying(
+        f"progress = '{pattern}' matches no line of {look.pattern}",
+        advice=["correct progress in config.toml, or see why the run makes no progress"],
+    )
+    return none.of_kind("unmatched")
 
 
 def _fine(look: Look, newest: Heard, allowed: Allowance) -> Result:
-    step, age = look.log.told.step, look.now - newest.at
-    said = f"{wording.number(step)} {format_duration(look.now - step.at)} ago, " if step else ""
-    summary = f"{wording.before(look.log)}{said}{newest} {format_duration(age)} ago ({allowed})"
-    metrics = allowed.metrics(age) | wording.numbers(look.log)
-    return Result(Status.OK, summary, metrics, progress=_progress(look, allowed))
+    step = look.log.told.step
+    what, at = (wording.number(step), step.at) if step else (f"{newest}", newest.at)
+    metrics = allowed.metrics(look.now - newest.at) | wording.numbers(look.log)
+    fine = Result(Status.OK, f"{what}, {age(look.now - at)} ago", metrics, progress=_progress(look, allowed))
+    return _ended(look, fine.saying(*_known(look, allowed)))
+
+
+def _ended(look: Look, result: Result) -> Result:
+    """Say how a stall ended: with progress, or with its job and none."""
+    step, ended = look.log.told.step, look.log.job.ended
+    if ended is not None:
+        return result.ending(f"job {ended} ended without going on, its successor writes", timed=False)
+    if step:
+        return result.ending("makes progress again", wording.number(step))
+    return result.ending("writes output again")
 
 
 def _progress(look: Look, allowed: Allowance, *, stalled: bool = False) -> Progress:

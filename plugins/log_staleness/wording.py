@@ -9,7 +9,7 @@ from watchdogd.checks import cause_lookups
 from watchdogd.parsers.logs import progress
 from watchdogd.plugin import Metric, Progress, Suspect
 from watchdogd.system.number import count
-from watchdogd.units import iso
+from watchdogd.units import local_time
 
 if TYPE_CHECKING:
     from watchdogd.plugins.log_staleness.run_log import LastStep, RunLog
@@ -18,11 +18,6 @@ LINE = 300
 """Characters of the last line that are shown."""
 SLACK = 300.0
 """Seconds before the last progress: who fell silent earlier had nothing more to say, as after a start."""
-
-
-def before(log: RunLog) -> str:
-    """Say that the job whose hang was told has ended, until the next one progresses: it is no recovery."""
-    return "" if log.job.ended is None else f"job {log.job.ended} ended without going on; "
 
 
 def cause(log: RunLog) -> str:
@@ -99,7 +94,7 @@ def _first_file(log: RunLog, since: float) -> str:
     first, second = sorted(places, key=lambda place: place.grown_at)[:2]
     if second.grown_at - first.grown_at < 1.0:
         return ""
-    return f"the first to stop of {len(places)} was {first.path} at {iso(first.grown_at)}"
+    return f"the first to stop of {len(places)} was {first.path} at {local_time(first.grown_at)}"
 
 
 def _first_rank(log: RunLog, since: float) -> tuple[str, int, float | None] | None:

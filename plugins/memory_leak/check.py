@@ -43,7 +43,7 @@ from watchdogd.plugin import (
     warning,
 )
 from watchdogd.probe.answers import look
-from watchdogd.units import format_duration, format_size
+from watchdogd.units import age, format_size
 
 CPU_SIGN = "cpu"
 LIKE, FALLEN = 0.7, 0.1
@@ -225,20 +225,21 @@ def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tu
     }
     line = f"{_left(node, held)}, its processes hold {format_size(held.anonymous)}"
     if held.left < free:
-        text = f"{line}: below {format_size(free)}{_most(held)}"
-        return critical(text, subject=node, details=details, **figures).triggers("on_memory")
+        told = critical(_left(node, held), subject=node, details=details, **figures).triggers("on_memory")
+        return told.saying(line, f"less than memory_free = {format_size(free)}{_most(held)}")
     long = points[-1][0] - points[0][0] >= limits.warm_up
     rate = filling_rate(points, held.left) if long else None
     until = time_to_full(held.left, rate, points)
     if rate and until is not None and until <= limits.used_up_within:
         speed = f"{format_size(rate * 3600)} an hour more"
-        text = f"{line}, {speed}: used up in {format_duration(until)}{_most(held)}"
-        return warning(text, subject=node, details=details, **figures)
-    return ok(line, subject=node, details=details, **figures)
+        text = f"{node}: memory used up in {age(until)}, {format_size(held.left)} left"
+        return warning(text, subject=node, details=details, **figures).saying(line, f"{speed}{_most(held)}")
+    fine = ok(line, subject=node, details=details, **figures)
+    return fine.ending(f"{node}: memory again", f"{format_size(held.left)} left")
 
 
 def _left(node: str, held: NodeMemory) -> str:
-    return f"{node}: {format_size(held.left)} of {format_size(held.total)} left ({held.pool})"
+    return f"{node}: {format_size(held.left)} of {format_size(held.total)} memory left ({held.pool})"
 
 
 def _most(held: NodeMemory) -> str:

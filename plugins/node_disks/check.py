@@ -111,13 +111,13 @@ def judge(
     yield _whole(verdicts, len(nodes))
     for place, disk in seen.items():
         if disk is None:
-            yield unknown(
-                f"{place}: its probe does not look at it: start it anew, or with --disk", subject=place
+            yield unknown(f"not looked at by the probe: {place}", subject=place).saying(
+                advice=["start its probe anew, or with --disk"]
             )
         elif disk.trouble:
             yield _troubled(place, disk)
         elif disk.read_only:
-            yield critical(f"{place} is read-only: nothing can be written", subject=place)
+            yield critical(f"read-only, nothing can be written: {place}", subject=place)
     for place, judged in verdicts.items():
         for verdict in judged:
             if verdict.status is not Status.OK and not (seen[place] or Disk()).read_only:
@@ -126,9 +126,9 @@ def judge(
 
 def _troubled(place: str, disk: Disk) -> Result:
     if disk.errno in (errno.EACCES, errno.EPERM):
-        return unknown(f"{place} may not be entered: {disk.trouble}", subject=place)
-    what = "is missing" if disk.errno == errno.ENOENT else "does not answer"
-    return critical(f"{place} {what}: {disk.trouble}", subject=place)
+        return unknown(f"may not be entered: {place} ({disk.trouble})", subject=place)
+    what = "missing" if disk.errno == errno.ENOENT else "does not answer"
+    return critical(f"{what}: {place} ({disk.trouble})", subject=place)
 
 
 def _verdicts(disk: Disk, wishes: Mapping[str, FreeSpaceLimits]) -> list[Verdict]:
@@ -142,8 +142,9 @@ def _verdicts(disk: Disk, wishes: Mapping[str, FreeSpaceLimits]) -> list[Verdict
 
 def _short(place: str, verdict: Verdict) -> Result:
     subject = place if verdict.limit.kind == BYTES else f"{place} inodes"
-    line = f"{free_space.describe(place, verdict)}, {verdict.why}"
-    return Result(verdict.status, line, free_space.metrics(verdict), subject=subject, trigger="on_disk")
+    line = f"{free_space.describe(verdict)} on {place}"
+    short = Result(verdict.status, line, free_space.metrics(verdict), subject=subject, trigger="on_disk")
+    return short.saying(verdict.why)
 
 
 def _whole(verdicts: Mapping[str, list[Verdict]], nodes: int) -> Result:
@@ -154,6 +155,6 @@ def _whole(verdicts: Mapping[str, list[Verdict]], nodes: int) -> Result:
     count = f"{nodes} node{'' if nodes == 1 else 's'}"
     return Result(
         Status.OK,
-        f"{count}; least is left on {free_space.describe(place, fullest)}",
+        f"{count}, least is left on {place}: {free_space.describe(fullest)}",
         free_space.metrics(fullest),
     )

@@ -38,7 +38,7 @@ from watchdogd.plugin import (
 )
 from watchdogd.system import command
 from watchdogd.system.text import nearest
-from watchdogd.units import iso
+from watchdogd.units import local_time
 
 _OF_NODES = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 _FINE = frozenset({"COMPLETED", "TIMEOUT"})
@@ -174,10 +174,11 @@ def spares(nodes: Sequence[SlurmNode], partition: str, wanted: AmountField | Non
     line += f", {len(out)} out of service" if out else ""
     limit = None if wanted is None else wanted.of(len(inside))
     short = limit is not None and len(idle) < limit
-    line += f": below {limit:g}" if short else ""
+    line += f", {limit:g} wanted" if short else ""
     details = "\n".join([*map(_words, out[:50]), *_give_back(out)])
     result = warning if short else ok
-    return result(line, details=details, idle=Metric(len(idle), warn=limit), out_of_service=len(out))
+    told = result(line, details=details, idle=Metric(len(idle), warn=limit), out_of_service=len(out))
+    return told if short else told.ending("spare nodes again", line)
 
 
 def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> Iterator[Result]:
@@ -193,11 +194,11 @@ def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> 
         job = users[name]
         details = "\n".join(_give_back([node]))
         if node.down:
-            line = f"{_words(node)}; job {job.id} ({job.name}) runs on it"
-            yield Result(Status.CRITICAL, line, subject=name, details=details)
+            told = Result(Status.CRITICAL, _words(node), subject=name, details=details)
+            yield told.saying(f"job {job.id} ({job.name}) runs on it")
         elif node.drained or node.silent:
-            line = f"{_words(node)}; job {job.id} ({job.name}) runs on, no other starts there"
-            yield Result(Status.WARNING, line, subject=name, details=details)
+            told = Result(Status.WARNING, _words(node), subject=name, details=details)
+            yield told.saying(f"job {job.id} ({job.name}) runs on, no other starts there")
 
 
 def to_exclude(
@@ -222,20 +223,21 @@ def to_exclude(
 def _exclusion(name: str, found: Sequence[SuspectNode], subject: str) -> Result:
     each = "; ".join(f"{suspect.node} ({', '.join(suspect.jobs[-3:])})" for suspect in found[:5])
     option = f"--exclude={','.join(suspect.node for suspect in found)}"
-    line = f"{name}: more than one job failed on {each}: keep the next one off: {option}"
+    line = f"more than one job failed on {each}"
     details = "\n".join(f"{suspect.node}: {', '.join(suspect.jobs)}" for suspect in found)
     suspects = tuple(Suspect("job", f"failed under {each.jobs[-1]}", SURE, node=each.node) for each in found)
-    return replace(warning(line, subject=subject, details=f"{details}\n{option}"), suspects=suspects)
+    told = warning(line, subject=subject, details=details)
+    return replace(told, suspects=suspects).saying(f"jobs of {name}", advice=[f"sbatch {option} ..."])
 
 
 def _words(node: SlurmNode) -> str:
-    """Put a node in words: `node5: drained since 2026-11-28T03:00:00+01:00 by root: bad DIMM`."""
+    """Put a node in words: `node5: drained by root: bad DIMM, since 28 Nov 03:00:00 CET`."""
     state = f"{node.state}, does not answer" if node.silent else node.state
-    since = f" since {iso(node.since)}" if node.since is not None else ""
+    since = f", since {local_time(node.since)}" if node.since is not None else ""
     by = f" by {node.by}" if node.by and node.reason else ""
     why = f": {node.reason}" if node.reason else ""
     mild = " (mostly a healthy node: a process was slow to die)" if node.kill_failed else ""
-    return f"{node.name}: {state}{since}{by}{why}{mild}"
+    return f"{node.name}: {state}{by}{why}{mild}{since}"
 
 
 def _give_back(nodes: Sequence[SlurmNode]) -> list[str]:

@@ -31,6 +31,12 @@ def test_the_first_line_stands_for_all_nodes() -> None:
     assert nagios(NAME, [seen("n1"), seen("n2")]).splitlines()[0] == f"{NAME} OK - n1 ok (all 2 OK)"
 
 
+def test_facts_and_advice_of_the_worst_stand_below_the_first_line_before_the_evidence() -> None:
+    bad = Result(Status.WARNING, "never seen", details="last line").saying("job 7|8", advice=["scancel 7"])
+    said = nagios(NAME, [Observation(NAME, "run-17", "run-17", bad, 0.0), seen("n1")])
+    assert said.splitlines()[1:] == ["OK - n1 ok", "job 7¦8", "scancel 7", "last line"]
+
+
 def test_a_thousand_nodes_are_as_much_as_is_read() -> None:
     nodes = [seen(f"node{number:04}", Status.WARNING, power=300, vram=80) for number in range(1000)]
     said = nagios(NAME, nodes)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.lab.dog import Dog
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from watchdogd.home.layout import Home
+from watchdogd.home.markers import mark_stopped
+from watchdogd.system.account import own_name
 
 CONFIG = """
 [daemon]
@@ -50,6 +53,7 @@ def fan():
 def made(folder: Path, bad: int) -> Dog:
     """A home whose pump is found standing so many times."""
     dog = Dog(folder / "home").settle(CONFIG)
+    dog.env["PATH"] = str(Path(sys.executable).parent)  # a machine without Slurm
     plugin = dog.home / "plugins/machines.py"
     plugin.write_text(PLUGIN.format(home=str(dog.home), bad=bad))
     plugin.chmod(0o600)
@@ -80,3 +84,49 @@ def test_what_is_over_at_the_second_look_is_not_reported(tmp_path: Path, words: 
     assert "pump stands" not in dog.alerts() + done.stdout
     assert "pump: it runs" in done.stdout or "dry" not in "".join(words)
     assert len(times(dog, "pump")) == 2
+
+
+STOPPED = f"[INFO] watchdogd: the watchdog was stopped by {own_name()}, nobody watches now: new disks"
+
+
+def test_a_stop_is_reported_by_the_next_tick_once(tmp_path: Path) -> None:
+    dog = made(tmp_path, bad=0)
+    assert dog("tick").returncode == 0
+    assert dog.json("status")["alive"]
+    assert dog("stop", "--reason", "new disks").returncode == 0
+    seen = dog.json("status")
+    assert not seen["alive"]
+    assert (seen["stopped"]["by"], seen["stopped"]["reason"]) == (own_name(), "new disks")
+    assert "stopped" not in dog.alerts()
+    for _ in range(2):
+        assert "nothing done: it was stopped by" in dog("tick").stdout
+        assert dog.alerts().count(STOPPED) == 1
+    assert len(times(dog, "fan")) == 1
+
+
+def test_a_stop_between_ticks_of_slurm_is_reported_by_the_verb(tmp_path: Path) -> None:
+    dog = made(tmp_path, bad=0)
+    said = {"partition": "", "account": "", "time": "", "mode": "tick", "walltime": 300}
+    (dog.home / "link.json").write_text(json.dumps(said))
+    for _ in range(2):
+        assert dog("stop", "--reason", "new disks").returncode == 0
+        assert dog.alerts().count(STOPPED) == 1
+
+
+def test_the_stop_of_a_daemon_is_reported_by_itself(tmp_path: Path) -> None:
+    dog = made(tmp_path, bad=0)
+    with dog.running():
+        assert dog("stop", "--reason", "new disks").returncode == 0
+    assert dog.alerts().count(STOPPED) == 1
+    assert re.search(rf"stopped by {own_name()} on \S+ \d+s ago: new disks", dog("status").stdout)
+    assert "nothing done: it was stopped by" in dog("tick").stdout
+    assert dog.alerts().count(STOPPED) == 1
+
+
+def test_a_restart_reports_no_stop(tmp_path: Path) -> None:
+    dog = made(tmp_path, bad=0)
+    assert dog("tick").returncode == 0
+    mark_stopped(Home(dog.home), "restart", jobs_go_on=True)
+    assert dog("tick").returncode == 0
+    assert "stopped by" not in dog.alerts()
+    assert dog.json("status")["stopped"] is None

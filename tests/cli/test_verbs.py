@@ -294,7 +294,8 @@ def test_notify_says_what_was_delivered(dog: Dog, tmp_path: Path) -> None:
 def test_a_switch_pressed_is_told_and_recorded(
     dog: Dog, training: subprocess.Popen[str], daemon: subprocess.Popen[str]
 ) -> None:
-    wait_until(lambda: "silent" in dog.alerts(), 60, "the silent log is told, not in one message with it")
+    stalled = "[CRITICAL] run-17: stalled, no output for "
+    wait_until(lambda: stalled in dog.alerts(), 60, "the silent log is told, not in one message with it")
     assert dog("kill-switch", "run-17", "--reason", "wrong learning rate").returncode == 0
     wait_until(lambda: "wrong learning rate" in dog.alerts(), 60, "the touch is told")
     wait_until(lambda: "wrong learning rate" in dog("history").stdout, 30, "and recorded")

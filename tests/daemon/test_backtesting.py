@@ -175,6 +175,6 @@ def test_a_shorter_limit_for_silence_is_tried_but_a_quiet_phase_keeps_its_own(
     config = CHANNEL + '[runs.run-17]\nlog = "x.log"\nstale_after = "{}"\n'
     alerts = told(config.format("15m"))
     assert [alert["status"] for alert in alerts] == ["CRITICAL"]
-    assert "silent: nothing told for 16m" in alerts[0]["headline"]
+    assert "stalled, no output for 16m" in alerts[0]["headline"]
     assert told(config.format("30m")) == []
     assert told(config.format("auto")) == []

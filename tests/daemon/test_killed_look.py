@@ -53,8 +53,8 @@ def test_a_check_that_is_killed_again_and_again_says_since_when_and_what_it_read
     with assembled(home, Setup.load(home), looking=True) as assembly:
         said = [looked(assembly, "slow").summary for _ in range(3)]
         assert "in a row" not in said[1]
-        assert ", 3 looks in a row since 20" in said[2]
-        assert said[2].endswith(f"; path = {read}")
+        assert ", 3 looks in a row for " in said[2]
+        assert said[2].endswith(f", path = {read}")
         read.write_text("quick")
         assert looked(assembly, "slow").status is Status.OK
         read.write_text("slow")

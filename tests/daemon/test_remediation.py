@@ -83,7 +83,9 @@ class Place:
 
     def take(self, seen: Round | None) -> None:
         assert seen
-        self.told += [f"{each.kind.name} {each.summary}" for each in seen.events if not each.quiet]
+        for each in (each for each in seen.events if not each.quiet):
+            self.told.append(f"{each.kind.name} {each.summary}")
+            self.told += [f"NOTICE {fact}" for fact in each.facts if each.label == "ACTION"]
         done = [record for each in seen.events if not each.quiet for record in each.done]
         self.told += [f"DID {record}" for record in done if not any(record in line for line in self.told)]
         letters = [each.message for each in seen.notifications]
@@ -138,9 +140,18 @@ def test_a_hang_from_evidence_to_the_end_of_the_process(place: Place) -> None:
     assert called["evidence"] == str(folder)
 
     assert (place.home.switches / "glide.save").exists()
-    assert any("save switch of glide set by" in line for line in place.told)
     order = [line.split()[1] for line in place.about("for incident")]
     assert order == ["stacks", "exec", "save-switch", "cancel"]
+    notices = [line for line in place.told if line.endswith("(on_hang, incident 1)")]
+    assert notices in (
+        [],  # the end of the incident came in the same round, and says it
+        [
+            "NOTICE stacks taken, call ran, save switch pressed by watchdogd, processes ended by SIGTERM "
+            "(on_hang, incident 1)"
+        ],
+    )
+    assert "\nnext: stacks, then exec " in f"\n{place.bodies[0]}"
+    assert not any("set by" in line for line in place.told), "what it pressed is its own action alone"
     assert place.training.wait(240) == -signal.SIGTERM
     assert "SIGTERM is sent to" in place.about("cancel for")[0]
 
@@ -168,7 +179,7 @@ def _begun(place: Place, parts: Wiring, what: str) -> bool:
     place.take(parts.engine.round(patience=60.0))
     for record in parts.engine._remediation._records:  # evidence hangs as well: it is taken as done
         if record.action.kind == "evidence" and not record.ended:
-            parts.engine._remediation._end(record.key, "done", "", time.time())
+            parts.engine._remediation._end(record, "done", "", time.time())
     return any(record.action.kind == what for record in parts.engine._remediation._records)
 
 
@@ -260,9 +271,10 @@ def test_a_tick_ends_when_all_is_done(place: Place) -> None:
     with assembled(place.home, begin(place)) as parts:
         place.take(parts.engine.round(patience=60.0))
         told = parts.engine.conclude(60, lambda: True, go_on=True)
-    assert [each.message.headline.split(" for ")[0] for each in told] == [
-        "[ACTION] glide: stacks",
-        "[WARNING] glide: exec false",
-        "[ACTION] glide: cancel",
-    ]
+    (message,) = (each.message for each in told)
+    assert message.headline.startswith(
+        "[ACTION] glide: stacks taken, false failed: ended with exit code 1, pro"
+    )
+    assert "\nstacks for incident 1 (on_hang): " in message.body
+    assert "\ncancel for incident 1 (on_hang): SIGTERM is sent to " in message.body
     assert place.training.wait(240) == -signal.SIGTERM

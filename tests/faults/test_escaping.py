@@ -387,7 +387,9 @@ def test_a_page_has_no_element_of_theirs(scene: Scene, which: str) -> None:
     assert "&lt;script&gt;alert(1)" in text
     assert "<script>alert" not in text
     assert not {"img", "u", "iframe", "object"} & set(tags.names)
-    assert (tags.active, [link for link in tags.links if "evil" in link]) == ([], [])
+    ours = "data:application/json,%7B"  # an incident's JSON, to be downloaded: data, whatever stands in it
+    theirs = [link for link in tags.links if "evil" in link and not link.startswith(ours)]
+    assert (tags.active, theirs) == ([], [])
     assert odd(re.sub(r"(?s)<script>.*?</script>|<style>.*?</style>", "", text)) == []
 
 
@@ -414,5 +416,5 @@ def test_nothing_is_run_and_nothing_lies_elsewhere(scene: Scene) -> None:
 
 def test_an_action_gets_the_text_as_data(scene: Scene) -> None:
     incident = json.loads((scene.place / "action.json").read_text())
-    assert "disk <!here> $(touch gone) %s {0}" in incident["summary"]
+    assert "disk <!here> $(touch gone) %s {0}" in "; ".join([incident["summary"], *incident["facts"]])
     assert "evil" not in (scene.place / "action.env").read_text()

@@ -104,13 +104,17 @@ def test_home_is_full_by_bytes(watched: Watched) -> None:
     ballast = watched.mount / "ballast"
     with pytest.raises(OSError, match="No space left"):
         ballast.write_bytes(b"x" * 5_000_000)
-    watched.wait_told("CRITICAL", "run-17", "silent")
+    watched.wait_told("CRITICAL", "run-17", "stalled, no output for")
     watched.wait_told("CRITICAL", "history")
     wait_until(lambda: watched.verb("status").returncode == 2, 60, "status knows of it on a full disk too")
     ballast.unlink()
     watched.wait_resolved("run-17")
     watched.wait_told("RESOLVED", "history")
-    wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
+    wait_until(
+        lambda: "stalled, no output" in watched.verb("history", "run-17").stdout,
+        60,
+        "what happened is recorded",
+    )
     incidents = watched.verb("incidents", "--all").stdout
     assert "run-17/log_staleness" in incidents
 
@@ -122,8 +126,12 @@ def test_home_is_full_by_inodes_and_all_is_recorded_meanwhile(watched: Watched) 
     subprocess.run(["mount", "-o", options, str(watched.mount)], check=True)
     with pytest.raises(OSError, match="No space left"):
         (watched.mount / "one-more").touch()
-    watched.wait_told("CRITICAL", "run-17", "silent")
-    wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
+    watched.wait_told("CRITICAL", "run-17", "stalled, no output for")
+    wait_until(
+        lambda: "stalled, no output" in watched.verb("history", "run-17").stdout,
+        60,
+        "what happened is recorded",
+    )
     watched.wait_resolved("run-17")
     watched.daemon.send_signal(signal.SIGTERM)
     assert watched.daemon.wait(timeout=240) == 0
@@ -132,27 +140,35 @@ def test_home_is_full_by_inodes_and_all_is_recorded_meanwhile(watched: Watched) 
 def test_the_database_is_taken_away(watched: Watched) -> None:
     for path in watched.home.glob("history.db*"):
         path.unlink()
-    watched.wait_told("CRITICAL", "run-17", "silent")
-    wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
+    watched.wait_told("CRITICAL", "run-17", "stalled, no output for")
+    wait_until(
+        lambda: "stalled, no output" in watched.verb("history", "run-17").stdout,
+        60,
+        "what happened is recorded",
+    )
 
 
 def test_home_is_moved_away_and_comes_back(watched: Watched) -> None:
     away = watched.home.rename(watched.home.with_name("away"))
     watched.wait_told("CRITICAL", "home is gone: was it moved or removed")
-    watched.wait_told("CRITICAL", "run-17", "silent")
+    watched.wait_told("CRITICAL", "run-17", "stalled, no output for")
     assert watched.daemon.poll() is None
     away.rename(watched.home)
     watched.wait_resolved("run-17")
-    watched.wait_told("RESOLVED", "home: no trouble")
+    watched.wait_told("RESOLVED", "home is fine again")
     wait_until(lambda: watched.verb("status").returncode == 0, 60, "status says that all is well")
 
 
 def test_the_database_is_overwritten(watched: Watched) -> None:
     (watched.home / "history.db").write_bytes(b"this is no database " * 500)
-    watched.wait_told("CRITICAL", "run-17", "silent")
+    watched.wait_told("CRITICAL", "run-17", "stalled, no output for")
     wait_until(lambda: list(watched.home.glob("history.db.corrupt-*")), 60, "it is set aside")
     watched.wait_told("history.db.corrupt-")
-    wait_until(lambda: "silent" in watched.verb("history", "run-17").stdout, 60, "what happened is recorded")
+    wait_until(
+        lambda: "stalled, no output" in watched.verb("history", "run-17").stdout,
+        60,
+        "what happened is recorded",
+    )
 
 
 def test_a_daemon_that_finds_its_history_damaged_on_a_full_disk_tells_what_is_lost_once_there_is_room(
@@ -166,14 +182,14 @@ def test_a_daemon_that_finds_its_history_damaged_on_a_full_disk_tells_what_is_lo
     with (watched.home / "history.db").open("r+b") as database:
         database.write(b"this is no database " * 500)
     watched.start()
-    watched.wait_told("CRITICAL", "run-17", "silent")
+    watched.wait_told("CRITICAL", "run-17", "stalled, no output for")
     watched.wait_told("CRITICAL", "history")
     ballast.unlink()
     watched.wait_told("[WARNING]", "history.db.corrupt-")
 
 
 def test_kill_9_forgets_nothing_and_tells_nothing_twice(watched: Watched) -> None:
-    watched.wait_told("CRITICAL", "run-17", "silent")
+    watched.wait_told("CRITICAL", "run-17", "stalled, no output for")
     wait_until(
         lambda: json.loads(watched.verb("outbox", "--json").stdout) == [],
         60,

@@ -44,13 +44,13 @@ def test_a_home_that_is_taken_to_pieces(tmp_path: Path, endpoint: WebServer) -> 
         assert status.returncode == 2, status.stdout
         assert "status.json is a folder, and a file belongs there: mv " in status.stdout
         (home / "status.json").rmdir()
-        rig.wait_told("[RESOLVED] bloom-watch: home")
+        rig.wait_told("[RESOLVED] bloom-watch: home is fine again")
 
         with moved(home / "config.toml"):
             os.mkfifo(home / "config.toml")
             rig.wait_told("[WARNING] bloom-watch", "config.toml cannot be read: it is no plain file")
             (home / "config.toml").unlink()
-        rig.wait_told("[RESOLVED] bloom-watch: config")
+        rig.wait_told("[RESOLVED] bloom-watch: config is fine again")
 
         shutil.rmtree(home / "logs")
         wait_until((home / "logs").exists, 60, "the folder of logs is made anew")

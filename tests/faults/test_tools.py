@@ -260,7 +260,11 @@ class Site:
     def said(self, check: str) -> list[str]:
         """What a check said last of each subject, with its status."""
         status: dict[str, Any] = json.loads((self.rig.home / "status.json").read_text())
-        return [f"{each['status']} {each['summary']}" for each in status["checks"] if each["check"] == check]
+        return [
+            "; ".join([f"{each['status']} {each['summary']}", *each.get("facts", ())])
+            for each in status["checks"]
+            if each["check"] == check
+        ]
 
     def wait_said(self, check: str, status: str, words: str) -> None:
         def heard() -> bool:
@@ -340,7 +344,7 @@ def test_each_fault_of_each_tool(site: Site) -> None:
         rig.mend_lever(lever)
         site.break_("sacct", "lies")
         site.drop_in("lies")
-        rig.wait_told("[CRITICAL] lost: neither running nor scheduled", "not known (sacct listed nothing")
+        rig.wait_told("[CRITICAL] lost: gone, last seen", "sacct listed nothing")
         for fault in IN_PLACE:
             rig.wait_told(f"[UNKNOWN] srun-{fault}: ")
             if fault != "hangs":

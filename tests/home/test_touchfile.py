@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from watchdogd.cli import main
 from watchdogd.home import markers, touchfile
 from watchdogd.home.layout import Home
-from watchdogd.home.touchfile import Signature
+from watchdogd.home.touchfile import Signature, local
 from watchdogd.plugins.job_liveness.check import kill_switch
 from watchdogd.system import account
-from watchdogd.units import iso
 
 Says = pytest.CaptureFixture[str]
 ME = account.user_name(os.getuid())
@@ -112,7 +111,7 @@ def test_verbs_daemon_and_marks_name_the_owner(home: Home, capsys: Says) -> None
         os.chown(home.switches / name, 54321, -1)
     assert main(["kill-switch", "run-17", "--show", "--home", str(home.path)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("kill switch of run-17 is set by 54321 (the file says alice) on node5 at 20")
+    assert out.startswith("kill switch of run-17 is set by 54321 (the file says alice) on node5 at ")
     assert out.endswith(": lunch kill switch of run-17 is not set [2J\n")
     assert main(["kill-switch", "run-17", "--show", "--json", "--home", str(home.path)]) == 0
     (said,) = json.loads(capsys.readouterr().out)
@@ -120,7 +119,7 @@ def test_verbs_daemon_and_marks_name_the_owner(home: Home, capsys: Says) -> None
     found = kill_switch(str(home.switches / "run-17.kill"))
     assert found is not None
     assert found.by == "54321 (the file says alice)"
-    at = iso((home.switches / "run-17.finished").stat().st_mtime)
+    at = local((home.switches / "run-17.finished").stat().st_mtime)
     assert touchfile.finished(home) == {"run-17": f"54321 (the file says alice) at {at}"}
 
 
@@ -131,7 +130,7 @@ def test_who_stopped_the_watchdog_is_the_owner_of_the_mark(home: Home) -> None:
         json.dumps({"by": "alice", "host": "login1", "at": "2026-01-02T03:04:05+00:00", "reason": "a\nb"})
     )
     os.chown(mark, 54321, -1)
-    said = f"stopped by 54321 (the file says alice) on login1 at {iso(1767323045)}: a b"
+    said = f"stopped by 54321 (the file says alice) on login1 at {local(1767323045)}: a b"
     assert markers.stop_words(home) == said
     markers.lift_stop(home)
     pause = markers.last_pause(home)
@@ -145,7 +144,7 @@ def test_who_stopped_the_watchdog_is_the_owner_of_the_mark(home: Home) -> None:
 )
 def test_a_mark_of_a_stop_that_says_nothing_is_one(home: Home, content: str) -> None:
     markers.stop_path(home).write_text(content)
-    assert markers.stop_words(home).startswith(f"stopped by {ME} at 20")
+    assert markers.stop_words(home).startswith(f"stopped by {ME} at ")
     markers.jobs_go_on(home)
     markers.lift_stop(home)
     assert markers.last_pause(home) is None

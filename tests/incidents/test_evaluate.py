@@ -61,7 +61,7 @@ class Watch:
             self.alerts, observations, self.policies, self.now, requests=orders, silent=self.silent
         )
         self.events += events
-        return [event for event in events if not event.quiet]
+        return [event for event in events if not event.quiet and not event.calm]
 
     def rounds(self, count: int, *seen: tuple[str, Result]) -> list[IncidentEvent]:
         """The same results several times; returns all that was told."""
@@ -177,7 +177,7 @@ def test_an_open_incident_says_since_when_what_it_reports_now_is_so() -> None:
     incident = watch.incident(LIVENESS)
     assert (incident.began, incident.fault_began) == (START + MINUTE, START + 61 * MINUTE)
     (reminder,) = watch.round(GONE, after=4 * HOUR)
-    assert reminder.summary == "still, for 4 h: job 88 is gone"
+    assert reminder.summary == "still CRITICAL after 4h1m: job 88 is gone"
     watch.rounds(2, GONE, (DISK, FULL[1]))
     assert watch.incident(LIVENESS).fault_began == START + 61 * MINUTE
     (over,) = [each for each in watch.rounds(2, (LIVENESS, ok("it runs"))) if each.check == LIVENESS]
@@ -210,7 +210,8 @@ def test_an_end_waits_until_the_newest_result_bears_it_out() -> None:
     assert watch.round(FULL, after=2 * HOUR) == []
     assert watch.incident(DISK).summary == FULL[1].summary
     (over,) = watch.rounds(20, (DISK, ok("free again")))
-    assert (over.kind, over.summary) == (EventKind.RESOLVED, "free again")
+    assert over.kind is EventKind.RESOLVED
+    assert over.summary.endswith(": free again")
 
 
 def test_an_end_in_a_silence_is_not_told_while_it_is_bad_anew() -> None:
@@ -259,9 +260,9 @@ def test_recovery_needs_confirmation_too() -> None:
     assert watch.rounds(1, stale()) == []
     assert watch.rounds(1, FINE) == []
     (resolved,) = watch.round(FINE)
-    assert (resolved.kind, resolved.summary) == (EventKind.RESOLVED, "log grows")
+    assert (resolved.kind, resolved.summary) == (EventKind.RESOLVED, "OK again after 5m: log grows")
     assert resolved.incident is not None
-    assert (resolved.incident.state, resolved.incident.recovery) == ("resolved", "log grows")
+    assert (resolved.incident.state, resolved.incident.recovery) == ("resolved", resolved.summary)
     assert resolved.incident.summary == "no line for 31 min"
     assert watch.rounds(3, FINE) == []
 
@@ -385,7 +386,7 @@ def test_flapping_is_held_back_and_the_last_good_state_is_told() -> None:
     told = flap(watch, 8)
     assert kinds(told) == ["OPENED", "RESOLVED", "OPENED", "RESOLVED", "OPENED"]
     assert told[-1].notes == (
-        "it comes and goes: 3 times within 1h; its end is told when it has lasted for 15m",
+        "it comes and goes: 3 times within 1h; its end is reported when it has lasted for 15m",
     )
     assert kinds(watch.rounds(14, ROOMY)) == ["RESOLVED"]
     assert watch.rounds(20, ROOMY) == []
@@ -554,9 +555,11 @@ def test_a_reminder_says_how_long() -> None:
     watch.rounds(2, FULL)
     assert watch.round(FULL, after=3 * HOUR - 1) == []
     (reminder,) = watch.round(FULL, after=1)
-    assert (reminder.kind, reminder.summary) == (EventKind.REMINDER, "still, for 3 h: 98 % full")
+    assert (reminder.kind, reminder.summary) == (EventKind.REMINDER, "still CRITICAL after 3h1m: 98 % full")
     assert watch.round(FULL, after=HOUR) == []
-    assert [event.summary for event in watch.round(after=2 * HOUR)] == ["still, for 6 h: 98 % full"]
+    assert [event.summary for event in watch.round(after=2 * HOUR)] == [
+        "still CRITICAL after 6h1m: 98 % full"
+    ]
 
 
 def test_nobody_is_reminded_or_called_while_it_recovers() -> None:
@@ -571,9 +574,9 @@ def test_nobody_is_reminded_of_what_is_acknowledged() -> None:
     watch.rounds(2, FULL)
     assert watch.order("ack", incident=1) == []
     acknowledged = watch.events[-1]
-    assert (acknowledged.kind, acknowledged.summary, acknowledged.quiet) == (
+    assert (acknowledged.kind, acknowledged.summary, acknowledged.calm) == (
         EventKind.ACKNOWLEDGED,
-        "acknowledged by bo",
+        "incident 1 acknowledged by bo",
         True,
     )
     assert (watch.incident(DISK).acknowledged_by, watch.incident(DISK).acknowledged_at) == ("bo", watch.now)
@@ -608,7 +611,7 @@ def test_escalation_comes_once_and_says_how_long_nobody_acknowledged() -> None:
     assert watch.rounds(29, FULL) == []
     (escalation,) = watch.round(FULL)
     assert (escalation.kind, escalation.summary) == (EventKind.ESCALATION, "98 % full")
-    assert escalation.notes == ("nobody acknowledged it for 30 min",)
+    assert escalation.notes == ("nobody acknowledged it for 30m",)
     assert watch.rounds(120, FULL) == []
 
 
@@ -628,7 +631,8 @@ def test_nothing_is_told_of_a_silenced_target(target: str) -> None:
     watch.order("silence", target=target, until=watch.now + HOUR)
     assert watch.rounds(3, stale(), (LOG, notice("rotated"))) == []
     assert watch.incident(LOG).silent == "silenced by bo"
-    assert kinds(watch.events) == ["NOTICE", "NOTICE", "OPENED", "NOTICE"]
+    told = [event for event in watch.events if not event.calm]
+    assert kinds(told) == ["NOTICE", "NOTICE", "OPENED", "NOTICE"]
 
 
 def test_others_are_told_meanwhile() -> None:
@@ -668,7 +672,7 @@ def test_what_came_and_went_in_silence_is_never_told() -> None:
     watch.rounds(2, FULL)
     watch.rounds(2, ROOMY)
     assert watch.round(ROOMY, after=2 * HOUR) == []
-    assert kinds(watch.events) == ["OPENED", "RESOLVED"]
+    assert kinds([event for event in watch.events if not event.calm]) == ["OPENED", "RESOLVED"]
 
 
 def test_the_end_of_what_was_told_before_the_silence_is_told_after_it() -> None:
@@ -677,7 +681,8 @@ def test_the_end_of_what_was_told_before_the_silence_is_told_after_it() -> None:
     watch.order("silence", target="fast", until=watch.now + HOUR)
     assert watch.rounds(5, ROOMY) == []
     (told,) = watch.round(ROOMY, after=HOUR)
-    assert (told.kind, told.summary) == (EventKind.RESOLVED, "40 % full")
+    assert told.kind is EventKind.RESOLVED
+    assert told.summary.endswith(": 40 % full")
     assert told.incident is not None
     assert told.incident.id == 1
     assert watch.rounds(5, ROOMY) == []
@@ -814,7 +819,8 @@ def test_a_subject_that_is_no_longer_reported_is_well() -> None:
     rest = (DISK, ok("fine", subject="ost4"))
     watch.rounds(2, hot, rest)
     (told,) = watch.rounds(2, rest)
-    assert (told.kind, told.summary) == (EventKind.RESOLVED, "ost3 is no longer reported")
+    assert told.kind is EventKind.RESOLVED
+    assert told.summary.endswith(": ost3 is no longer reported")
     watch.round(rest, after=2 * HOUR)
     assert set(watch.alerts.states) == {(DISK, "ost4")}
 

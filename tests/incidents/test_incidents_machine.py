@@ -220,6 +220,8 @@ class Incidents(RuleBasedStateMachine):
     def account(self, event: IncidentEvent) -> None:
         """Every event is possible at its time."""
         incident = event.incident
+        if event.calm:
+            return  # what people do changes no incident but by its acknowledgement
         assert incident is not None
         if event.kind is EventKind.OPENED and incident.id not in self.born:
             assert incident.id == len(self.born) + 1
@@ -227,7 +229,7 @@ class Incidents(RuleBasedStateMachine):
         if event.kind is EventKind.RESOLVED:
             self.ended[incident.id] = incident
             assert self.latest[event.check] is Status.OK, "an end while the newest result is bad"
-            assert event.summary == f"{event.check} is OK", "an end in the words of a bad result"
+            assert event.summary.endswith(f": {event.check} is OK"), "an end in the words of a bad result"
         if not event.quiet:
             self.account_told(event, incident)
 

@@ -12,7 +12,7 @@ from tests.notify.test_outbox import GONE, Desk
 from tests.notify.values import NOON, Script, event, letter
 from watchdogd.checks import node_checks
 from watchdogd.daemon.remediation_context import RemediationContext
-from watchdogd.daemon.round import touch_event
+from watchdogd.daemon.round import touch_events
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.history.writer import kind_of
 from watchdogd.home.inbox import Submission
@@ -23,7 +23,7 @@ from watchdogd.notify.channels.slack import _SIGNS
 from watchdogd.notify.message import ORDER, MessageRules, compose, test_message
 from watchdogd.plugin import Result
 from watchdogd.plugin import notice as said_by_a_plugin
-from watchdogd.plugins.job_liveness import restarts
+from watchdogd.remediation.models import Action, ActionRecord
 
 
 @dataclass
@@ -60,19 +60,16 @@ def _of_itself(text: str) -> str:
     return _first_line(notice(seen, NOON, quiet=False))
 
 
-def _deed(state: str) -> str:
-    class Deed(SimpleNamespace):
-        def __str__(self) -> str:
-            return "cancel for incident 17: job 4711 was cancelled"
-
-    scene: Any = SimpleNamespace(speaker=lambda _run: None, incidents={})
-    record: Any = Deed(state=state, run="run-17", incident=17)
-    return _first_line(RemediationContext.notice(scene, record, "", NOON))
+def _action(state: str) -> str:
+    context: Any = SimpleNamespace(speaker=lambda _run: None, incidents={})
+    record = ActionRecord(17, "run-17", "on_hang", Action("cancel"), NOON, state, "job 4711 was cancelled")
+    return _first_line(RemediationContext.notice(context, [record], "", NOON))
 
 
 def _press() -> str:
     paper = Submission(Path("x"), "touch", "bob", NOON, {"run": "run-17", "switch": "kill"})
-    return _first_line(touch_event(paper, None, NOON))
+    (told,) = touch_events([paper], lambda _run: None, NOON)
+    return _first_line(told)
 
 
 KINDS: dict[str, tuple[str, Callable[[], str]]] = {
@@ -82,13 +79,13 @@ KINDS: dict[str, tuple[str, Callable[[], str]]] = {
         "WARNING",
         lambda: _result([*node_checks.no_access("its GPUs", "no step may be started", reported=False)][-1]),
     ),
-    "a job was replaced": ("INFO", lambda: _result(restarts._restart(["job 1 failed", "2 is next"]))),
+    "a job was replaced": ("INFO", lambda: _result(said_by_a_plugin("job 1 failed, job 2 is next"))),
     "a plugin's own": ("INFO", lambda: _result(said_by_a_plugin("the epoch is over"))),
     "a plugin's own warning": ("WARNING", lambda: _result(said_by_a_plugin("x", label="WARNING"))),
     "a plugin's odd label": ("INFO", lambda: _result(said_by_a_plugin("x", label="<!channel>\n[OK]"))),
     "a switch was pressed": ("INFO", _press),
-    "something was done": ("ACTION", lambda: _deed("done")),
-    "what was to be done failed": ("WARNING", lambda: _deed("failed")),
+    "something was done": ("ACTION", lambda: _action("done")),
+    "what was to be done failed": ("ACTION", lambda: _action("failed")),
     "a test message": ("INFO", lambda: test_message("w", "login1", NOON).headline),
     "a channel delivers nothing": ("WARNING", lambda: Books().of(again=False)),
     "it delivers again, a good result": ("OK", lambda: Books().of(again=True)),
@@ -108,7 +105,7 @@ def test_a_notice_within_a_message_has_its_own_word_too() -> None:
     ]
     (message,) = compose(told, {}, MessageRules(("slack",)), NOON)
     assert [item.status for item in message.message.items] == ["CRITICAL", "ACTION"]
-    assert "[ACTION] run-17: cancelled" in message.message.body
+    assert "[ACTION] cancelled" in message.message.body
 
 
 def test_channels_know_all_words() -> None:

@@ -1,7 +1,7 @@
 """What one round's events say, to whom, and under which keys."""
 
 import dataclasses
-from datetime import datetime
+import re
 
 import pytest
 
@@ -27,8 +27,8 @@ def _one(*events: IncidentEvent, rules: MessageRules = RULES) -> str:
 
 def test_an_opening_says_what_since_when_where_why_and_what_to_type() -> None:
     text = _one(event(notes=("[WARNING] run-17/gpu_health: no data",), done=("took stacks of 8 ranks",)))
-    assert text.startswith("[CRITICAL] run-17: no new line for 25m\nSince 20")
-    assert ", for 25m." in text
+    assert text.startswith("[CRITICAL] run-17: no new line for 25m\nWhat you can do:\n    watchdogd ack 17\n")
+    assert re.search(r"\n\nSince \d+ \w+ [\d:]{8} \w+, for 25m\.\n", text)
     assert f"check {CHECK}" in text
     assert "\n    iteration 811\n    iteration 812\n" in text
     assert "[WARNING] run-17/gpu_health: no data" in text
@@ -36,8 +36,61 @@ def test_an_opening_says_what_since_when_where_why_and_what_to_type() -> None:
     assert "Runbook: https://example.org/run-17" in text
     assert "\n    watchdogd ack 17\n" in text
     assert "\n    watchdogd silence run-17 --for 2h\n" in text
-    assert "\n    watchdogd kill-switch run-17" in text
-    assert text.endswith("Seen by bloom-watch on login1")
+    assert "kill-switch" not in text, "nobody polls it, as far as is known"
+    assert text.endswith(f"Seen by bloom-watch on login1; check {CHECK}, incident 17")
+
+
+def test_the_kill_switch_is_offered_where_a_guard_polls_it() -> None:
+    assert "\n    watchdogd kill-switch run-17\n" in _one(event(polled=True))
+
+
+def test_the_body_begins_with_what_helps_and_what_watchdogd_does_next() -> None:
+    advice = ("watchdogd stacks run-17", "scontrol requeue 331")
+    text = _one(event(advice=advice, upcoming=("stacks", "requeue"), facts=("limit 10m: stale_after",)))
+    first = "What you can do:\n    watchdogd stacks run-17\n    scontrol requeue 331\n    watchdogd ack 17\n"
+    assert text.split("\n", 1)[1].startswith(first)
+    assert "\nnext: stacks, then requeue\nSince " in text
+    assert "\nlimit 10m: stale_after\n" in text
+    elsewhere = dataclasses.replace(RULES, command="watchdogd --home /work/w")
+    assert "    watchdogd --home /work/w stacks run-17\n" in _one(event(advice=advice), rules=elsewhere)
+
+
+def test_what_people_did_goes_to_everybody_and_wakes_nobody() -> None:
+    rules = dataclasses.replace(RULES, standing=frozenset({"pager"}))
+    routes = {CHECK: Route(("slack", "pager"))}
+    acked = event(EventKind.ACKNOWLEDGED, summary="incident 17 acknowledged by ann: on it", calm=True)
+    (note,) = compose([acked], routes, rules, NOON)
+    assert (note.channel, note.message.quiet, note.message.thread) == ("slack", True, "incident-17")
+    assert note.message.headline == "[INFO] run-17: incident 17 acknowledged by ann: on it"
+    assert "What you can do" not in note.message.body
+
+
+def test_a_first_line_is_100_characters_and_nothing_is_lost() -> None:
+    long = "stalled, no output for 22m (limit 10m), at step 249; rank 137 (node n017, GPU 1) " + "waits " * 30
+    text = _one(event(summary=long))
+    first, rest = text.split("\n", 1)
+    assert len(first) <= 100
+    assert first.endswith("…")
+    assert rest.startswith(long.strip())
+
+
+@pytest.mark.parametrize("target", ["run-17", "a-run-with-a-name-of-40-characters-or-more"])
+def test_a_first_line_keeps_whom_the_evidence_accuses(target: str) -> None:
+    behind = "rank 137 (node n017, GPU 1) is behind: it has not entered AllReduce 1139"
+    said = event(summary="stalled for 22m, at iteration 81240/105000", suspect=behind, target=target)
+    text = _one(said)
+    first, _, body = text.partition("\n")
+    assert f"; {behind[:60]}" in first, "the limit of 100 does not hold for it"
+    assert len(first) <= 160
+    assert first.index("stalled for 22m") < 60
+    assert first.endswith(behind) or body.startswith(f"{said.summary}; {behind}\n"), (
+        "all of it is in the body"
+    )
+    assert len(_one(event(summary="x " * 90)).partition("\n")[0]) <= 100
+    long = _one(dataclasses.replace(said, suspect=f"ranks {', '.join(map(str, range(200)))} are behind"))
+    assert len(long.partition("\n")[0]) <= 160
+    assert "stalled for" in long.partition("\n")[0]
+    assert "198, 199 are behind" in long, "nothing is lost"
 
 
 def test_of_a_run_that_its_kill_switch_stopped_the_answer_is_to_clear_it() -> None:
@@ -45,27 +98,28 @@ def test_of_a_run_that_its_kill_switch_stopped_the_answer_is_to_clear_it() -> No
     text = _one(event(about=about))
     assert text.count("\n    watchdogd kill-switch run-17 --clear\n") == 1
     assert "kill-switch run-17\n" not in text
-    told = _one(event(details="iteration 811\nwatchdogd kill-switch run-17 --clear"))
+    told = _one(event(details="iteration 811\nthe kill switch is set", polled=True))
     assert "\n    watchdogd kill-switch run-17\n" in told, "words are no evidence"
 
 
-def test_since_when_is_iso_8601_with_an_offset() -> None:
-    told = _one(event()).split("Since ")[1].split(",")[0]
-    assert datetime.fromisoformat(told).timestamp() == NOON - 1500
-    assert datetime.fromisoformat(told).utcoffset() is not None
+def test_a_command_can_be_pasted_whatever_the_name() -> None:
+    about = incident(run="lauf ä $1", target="lauf ä $1", fault=STOPPED)
+    text = _one(event(about=about))
+    assert "\n    watchdogd kill-switch 'lauf ä $1' --clear\n" in text
+    assert "\n    watchdogd silence 'lauf ä $1' --for 2h\n" in text
 
 
 def test_since_when_counts_from_the_first_bad_result() -> None:
     about = incident(opened_at=NOON, since=NOON - 90)
-    assert ", for 1m30s." in _one(event(about=about))
-    assert "Lasted 1m30s, " in _one(event(EventKind.RESOLVED, about, summary="the log grows again"))
+    assert ", for 90s." in _one(event(about=about))
+    assert "Lasted 90s, " in _one(event(EventKind.RESOLVED, about, summary="the log grows again"))
 
 
 def test_a_disk_has_no_kill_switch() -> None:
     disk = incident(run="", target="scratch", check="scratch/disk_quota", subject="inodes")
     text = _one(event(about=disk))
     assert "kill-switch" not in text
-    assert "subject inodes" in text
+    assert "check scratch/disk_quota inodes, incident 17" in text
 
 
 def test_a_resolution_says_how_long_it_lasted_and_asks_for_nothing() -> None:
@@ -99,7 +153,7 @@ def test_events_about_one_target_travel_in_one_message_the_worst_first() -> None
     )
     slack = next(note for note in notes if note.channel == "slack").message
     assert slack.headline == "[CRITICAL] run-17: no new line for 25m (and 1 more)"
-    assert "[WARNING] run-17: node5/gpu3: hot" in slack.body
+    assert "[WARNING] node5/gpu3: hot" in slack.body
     assert "watchdogd ack 17" in slack.body
     assert "watchdogd ack 18" in slack.body
     assert slack.incidents == (17, 18)

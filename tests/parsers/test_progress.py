@@ -323,7 +323,8 @@ def test_an_unfinished_line_is_read_but_not_done_with() -> None:
     assert [line.text for line in lines] == ["one", "iteration"]
     assert done == 4
     assert read_lines(b"") == ([], 0)
-    assert read_lines(b"\xff\xfe\n")[0][0].text == "\ufffd\ufffd"
+    assert read_lines(b"one \xff\xfe of 20 shards\n")[0][0].text == "one \ufffd\ufffd of 20 shards"
+    assert read_lines(b"\xff\xfe\n") == ([], 3), "noise is no line"
 
 
 def test_progress_is_told_in_the_words_of_the_log() -> None:

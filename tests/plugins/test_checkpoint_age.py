@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.plugins.words import text_of
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Result, Run, Status
 from watchdogd.plugins.checkpoint_age.check import checkpoint_age
@@ -65,9 +66,9 @@ def test_checkpoints_that_come_in_time_are_fine(saving: Saving) -> None:
         saving.look(MINUTE)
         seen = saving.look(3 * MINUTE)
         assert {result.status for result in seen.values()} == {Status.OK}
-    assert "global_step4, 4m old" in seen[""].summary
+    assert "the newest checkpoint is 4m old" in text_of(seen[""])
     assert seen["content"].metrics["size"].value == 4000
-    assert "room for" in seen["room"].summary
+    assert "room for" in text_of(seen["room"])
 
 
 def spoil(saving: Saving, path: Path, text: bytes | None = None) -> None:
@@ -176,7 +177,7 @@ def test_jobs_that_are_too_short_to_be_late_and_save_nothing_are_told(saving: Sa
     assert {*work(saving, 1, 2.5), *work(saving, 2, 2.5)} == {Status.OK}
     assert work(saving, 3, 0.5)[-1] is Status.WARNING
     result = saving.look()[""]
-    assert "5h31m old; the last 2 jobs worked for 5h in all, and saved nothing" in result.summary
+    assert "nothing saved by the last 2 jobs, which worked for 5h in all" in text_of(result)
     assert {*work(saving, 4, 0.1), *work(saving, 5, 0.1)} == {Status.WARNING}, (
         "what just began has lost nothing"
     )
@@ -203,8 +204,8 @@ def test_a_late_one_is_a_warning_and_two_missed_are_critical(saving: Saving) -> 
     assert saving.look(3.7 * HOUR)[""].status is Status.OK
     result = saving.look(0.1 * HOUR)[""]
     assert result.status is Status.WARNING
-    assert "one should come every 3h, 3h48m of work have none" in result.summary
-    assert "job 88_1 runs on n1" in result.summary
+    assert "no checkpoint for 3h48m of work (one every 3h)" in text_of(result)
+    assert "job 88_1 runs on n1" in text_of(result)
     assert saving.look(3 * HOUR)[""].status is Status.CRITICAL
     saving.save("global_step2")
     assert saving.look()[""].status is Status.OK
@@ -222,7 +223,7 @@ def test_none_at_all_is_told_from_the_jobs_start_on(saving: Saving) -> None:
     assert saving.look(HOUR)[""].status is Status.OK
     result = saving.look(3 * HOUR)[""]
     assert result.status is Status.WARNING
-    assert "no checkpoint matches" in result.summary
+    assert "none matches" in text_of(result)
 
 
 def test_an_own_allowance(saving: Saving) -> None:
@@ -260,7 +261,7 @@ def test_one_that_is_much_smaller_or_empty_is_told_once_it_is_written(saving: Sa
     saving.look(MINUTE)
     result = saving.look(2 * MINUTE)["content"]
     assert result.status is Status.WARNING
-    assert "global_step3 has 1 kB, those before it 4 kB" in result.summary
+    assert "the newest checkpoint has 1 kB, those before 4 kB" in text_of(result)
     (path / "mp_rank_00.pt").unlink()
     os.utime(path, (saving.now, saving.now))
     saving.look()
@@ -280,7 +281,7 @@ def test_one_that_is_given_up_half_way_is_told_and_does_not_count(saving: Saving
     assert saving.look(20 * MINUTE)["content"].status is Status.OK
     seen = saving.look(40 * MINUTE)
     assert seen["content"].status is Status.WARNING
-    assert mark in seen["content"].summary
+    assert mark in text_of(seen["content"])
     assert seen[""].status is Status.WARNING
 
 
@@ -299,7 +300,7 @@ def test_a_distributed_checkpoint_without_its_metadata_is_unfinished(saving: Sav
     assert saving.look()["content"].status is Status.OK
     seen = saving.look(HOUR)["content"]
     assert seen.status is Status.WARNING
-    assert f"{path}/.metadata, which is missing, marks an unfinished checkpoint" in seen.summary
+    assert f"{path}/.metadata, which is missing, marks an unfinished checkpoint" in text_of(seen)
 
 
 @pytest.mark.parametrize(
@@ -324,20 +325,24 @@ def test_one_that_the_frameworks_tracker_does_not_name_yet_is_being_written(
         saving.save(name.format(step))
         saving.now += MINUTE
         finish(step)
-    assert f"{name.format(1000)} has 4 kB" in saving.look(10 * MINUTE)["content"].summary
+    whole = saving.look(10 * MINUTE)["content"]
+    assert whole.summary == "the newest checkpoint has 4 kB"
+    assert whole.facts[0].endswith(name.format(1000))
     saving.now += 3 * HOUR
     new = saving.save(name.format(1100), files=1)
     seen = saving.look(20 * MINUTE)
-    assert f"{name.format(1000)}, 3h31m old" in seen[""].summary
+    assert f"3h31m old\n{saving.folder}/{name.format(1000)}\n" in text_of(seen[""])
     assert seen["content"].status is Status.OK
-    assert f"{new} is being written: {saving.folder}/{tracker}, which names" in seen["content"].summary
+    assert f"a checkpoint is being written\n{new}\n{saving.folder}/{tracker}, which names" in text_of(
+        seen["content"]
+    )
     given_up = saving.look(11 * MINUTE)["content"]
     assert given_up.status is Status.WARNING
-    assert f"and not {new.name}, marks an unfinished checkpoint, unchanged for 31m" in given_up.summary
+    assert f"and not {new.name}, marks an unfinished checkpoint, unchanged for 31m" in text_of(given_up)
     finish(1100)
     seen = saving.look()
-    assert f"{new.name}, 31m old" in seen[""].summary
-    assert "it may be cut" in seen["content"].summary
+    assert f"31m old\n{new}\n" in text_of(seen[""])
+    assert "it may be cut" in text_of(seen["content"])
 
 
 @pytest.mark.parametrize(
@@ -357,7 +362,7 @@ def test_a_tracker_that_tells_nothing_of_the_newest_ones_changes_nothing(
     for step in (1000, 1100):
         saving.now += HOUR
         saving.save(f"global_step{step}")
-    assert "global_step1100 has 4 kB" in saving.look(HOUR)["content"].summary, why
+    assert saving.look(HOUR)["content"].facts[0].endswith("global_step1100"), why
 
 
 def test_a_model_converted_by_megatron_comes_before_every_step(saving: Saving) -> None:
@@ -366,7 +371,7 @@ def test_a_model_converted_by_megatron_comes_before_every_step(saving: Saving) -
     saving.now += HOUR
     path = saving.save("global_step500")
     (saving.folder / "latest").mkdir()  # something else of that name
-    assert f"{path} is being written" in saving.look(10 * MINUTE)["content"].summary
+    assert f"a checkpoint is being written\n{path}\n" in text_of(saving.look(10 * MINUTE)["content"])
 
 
 def test_no_room_for_the_next_one_is_critical(saving: Saving, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,7 +384,7 @@ def test_no_room_for_the_next_one_is_critical(saving: Saving, monkeypatch: pytes
     monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(fields))
     result = saving.look()["room"]
     assert result.status is Status.CRITICAL
-    assert "room for 0 more checkpoints of 4 kB" in result.summary
+    assert "no room for the next checkpoint of 4 kB" in text_of(result)
 
 
 def test_links_do_not_lead_astray(saving: Saving) -> None:

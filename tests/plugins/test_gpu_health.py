@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.parsers.gpu_samples import sample
+from tests.plugins.words import text_of
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.batch.run_models import SURE
 from watchdogd.parsers import probe_sample as samples
@@ -94,7 +95,7 @@ class Machine:
         defaults = {name: each.default for name, each in HEALTH.parameters.items()}
         results = HEALTH.results({**defaults, **self.wanted}, injected)
         self.memory = memory
-        self.notices += [result.summary for result in results if result.notice]
+        self.notices += [text_of(result) for result in results if result.notice]
         return {result.subject: result for result in results if not result.notice}
 
     def bad(self, minutes: float = 2.0) -> dict[str, Status]:
@@ -117,7 +118,7 @@ def test_working_gpus_are_well_and_measured(machine: Machine) -> None:
     assert set(found) == {"", HERE}
     whole = found[""]
     assert whole.status is found[HERE].status is Status.OK
-    assert "2 GPUs on 1 node" in whole.summary
+    assert "2 GPUs on 1 node" in text_of(whole)
     assert whole.metrics["utilisation"].value == 98.5
     assert whole.metrics["power"].unit == "W"
     assert uuid(1) in whole.details
@@ -130,7 +131,7 @@ def test_fewer_gpus_than_wanted_says_which_is_gone(machine: Machine) -> None:
     machine.tool("nvidia-smi", csv(WORKS, WORKS))
     lost = machine.look()[HERE]
     assert lost.status is Status.CRITICAL
-    assert "2 of 3 GPUs are there (gpu2 is gone)" in lost.summary
+    assert "2 of 3 GPUs are there (gpu2 is gone)" in text_of(lost)
     machine.tool("nvidia-smi", csv(WORKS, WORKS, WORKS))
     assert machine.look()[HERE].status is Status.OK
 
@@ -153,7 +154,7 @@ def test_no_driver_though_the_tool_exits_0(machine: Machine, tool: str) -> None:
     machine.wanted = {"gpus_per_node": 8}
     found = machine.look()
     assert found[HERE].status is Status.CRITICAL
-    assert line in found[HERE].summary
+    assert line in text_of(found[HERE])
 
 
 @pytest.mark.parametrize(
@@ -169,12 +170,12 @@ def test_what_cannot_be_read_is_unknown_with_the_line(machine: Machine, text: st
     machine.tool("nvidia-smi", text, code=9)
     found = machine.look()
     assert {subject: each.status for subject, each in found.items()} == {"": Status.UNKNOWN}
-    assert said in found[""].summary
+    assert said in text_of(found[""])
 
 
 def test_no_tool_at_all_is_unknown(machine: Machine) -> None:
     machine.wanted = {"gpus_per_node": 8}
-    assert "no nvidia-smi, amd-smi or rocm-smi" in machine.look()[""].summary
+    assert "no nvidia-smi, amd-smi or rocm-smi" in text_of(machine.look()[""])
     assert machine.bad() == {"": Status.UNKNOWN}
 
 
@@ -185,7 +186,7 @@ def test_a_tool_that_hangs_is_unknown_in_time(machine: Machine) -> None:
     found = machine.look()
     assert time.monotonic() - began < 9.0
     assert found[""].status is Status.UNKNOWN
-    assert "nvidia-smi hangs" in found[""].summary
+    assert "nvidia-smi hangs" in text_of(found[""])
 
 
 def test_another_tool_tells_where_one_hangs(machine: Machine) -> None:
@@ -224,7 +225,7 @@ def test_lost_and_half_dead_gpus_of_the_table(machine: Machine) -> None:
         f"{HERE}/gpu2": Status.CRITICAL,
         f"{HERE}/gpu3": Status.WARNING,
     }
-    assert "fan: ERR!" in found[f"{HERE}/gpu3"].summary
+    assert "fan: ERR!" in text_of(found[f"{HERE}/gpu3"])
 
 
 def test_a_gpu_off_the_bus_that_hides_the_others(machine: Machine) -> None:
@@ -243,15 +244,15 @@ def test_uncorrectable_errors_alarm_when_they_rise_and_are_known_in_the_next_job
     machine.tool("nvidia-smi", csv(WORKS, WORKS, ecc={1: 7}))
     risen = machine.look()[subject]
     assert risen.status is Status.CRITICAL
-    assert "2 uncorrectable ECC errors" in risen.summary
+    assert "2 uncorrectable ECC errors" in text_of(risen)
     assert machine.bad() == {subject: Status.CRITICAL}, "it stays so for this job"
 
     machine.job = Job("89", "89", "run-17", "alice", "RUNNING", started_at=machine.now)
     recalled = machine.look()[subject]
     assert recalled.status is Status.WARNING
-    assert "was bad in job 88" in recalled.summary
+    assert "was bad in job 88" in text_of(recalled)
     assert [(each.node, each.strength) for each in recalled.suspects] == [(HERE, SURE)]
-    assert "--exclude" not in recalled.summary, "a plain process waits for no scheduler"
+    assert "--exclude" not in text_of(recalled), "a plain process waits for no scheduler"
     assert machine.bad(minutes=90) == {}, "an hour of work, and it is trusted again"
 
     machine.job = Job("90", "90", "run-17", "alice", "RUNNING", started_at=machine.now)
@@ -266,7 +267,7 @@ def test_a_bad_gpu_is_known_by_its_uuid_under_another_number(machine: Machine) -
     machine.job = Job("89", "89", "run-17", "alice", "RUNNING", started_at=machine.now)
     machine.tool("nvidia-smi", csv(WORKS, first=1, ecc={1: 1}).replace(f"1, {uuid(1)}", f"0, {uuid(1)}"))
     recalled = machine.look()[f"{HERE}/gpu0"]
-    assert f"then {HERE}/gpu1, was bad in job 88" in recalled.summary
+    assert f"then {HERE}/gpu1, was bad in job 88" in text_of(recalled)
 
 
 def test_errors_that_came_between_two_jobs_are_seen(machine: Machine) -> None:
@@ -282,15 +283,15 @@ def test_remaps_throttling_and_the_cards_own_limit(machine: Machine) -> None:
     machine.tool("nvidia-smi", text)
     first = machine.look()[f"{HERE}/gpu0"]
     assert first.status is Status.WARNING
-    assert "needs a reset" in first.summary
-    assert "hw thermal slowdown" in first.summary
+    assert "needs a reset" in text_of(first)
+    assert "hw thermal slowdown" in text_of(first)
     failed = text.replace(
         "Remapping Failure Occurred                     : No", "Remapping Failure Occurred : Yes"
     )
     machine.tool("nvidia-smi", failed.replace(": 78 C", ": 93 C"))
     first = machine.look()[f"{HERE}/gpu0"]
     assert first.status is Status.CRITICAL
-    assert "93 °C hot, slows down at 92 °C" in first.summary
+    assert "93 °C hot, slows down at 92 °C" in text_of(first)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +317,7 @@ def test_what_a_driver_asks_for_is_told(machine: Machine, lines: str, status: St
     machine.tool("nvidia-smi", f"Attached GPUs : 1\nGPU 00000000:1B:00.0\n{works}{lines}\n")
     found = machine.look()[f"{HERE}/gpu0"]
     assert found.status is status
-    assert said in found.summary
+    assert said in text_of(found)
 
 
 def test_thresholds(machine: Machine) -> None:
@@ -334,7 +335,7 @@ def test_thresholds(machine: Machine) -> None:
     assert machine.bad() == {f"{HERE}/gpu0": Status.CRITICAL}
     machine.tool("nvidia-smi", csv((100, 650, 6000), heat=90))
     hot = machine.look()[f"{HERE}/gpu0"]
-    assert (hot.status, "90 °C hot, limit 90 °C" in hot.summary) == (Status.CRITICAL, True)
+    assert (hot.status, "90 °C hot, limit 90 °C" in text_of(hot)) == (Status.CRITICAL, True)
     machine.tool("nvidia-smi", csv((100, 700, 6000), heat=50))
     assert machine.look()[f"{HERE}/gpu0"].summary.endswith("draws 700 W, limit 660 W")
     machine.tool("nvidia-smi", csv((100, 725, 6000), heat=50))
@@ -361,9 +362,9 @@ def test_a_hung_collective_names_its_suspects(machine: Machine) -> None:
     machine.tool("nvidia-smi", csv(WAITS, WAITS, STALLED, WAITS))
     hung = machine.look()["collective"]
     assert (hung.status, hung.trigger) == (Status.WARNING, "")
-    assert "3 GPUs show full utilisation at 124 W" in hung.summary
-    assert f"suspects, at 0 %: {HERE}/gpu2 (125 W)" in hung.summary
-    assert "watchdogd stacks run-17" in hung.details
+    assert "3 GPUs show full utilisation at 124 W" in text_of(hung)
+    assert f"suspects, at 0 %: {HERE}/gpu2 (125 W)" in text_of(hung)
+    assert "watchdogd stacks run-17" in hung.advice
     assert machine.bad(minutes=11) == {"collective": Status.CRITICAL}
     assert machine.bad(minutes=30) == {"collective": Status.CRITICAL}, "the suspect's idleness is told there"
     assert machine.look()["collective"].trigger == "on_hang"
@@ -408,7 +409,7 @@ def test_all_wait_and_none_stands_out(machine: Machine) -> None:
     machine.tool("nvidia-smi", csv(WORKS, WORKS))
     assert machine.bad() == {}
     machine.tool("nvidia-smi", csv(WAITS, WAITS))
-    assert "none stands out" in machine.look()["collective"].summary
+    assert "none stands out" in text_of(machine.look()["collective"])
 
 
 @pytest.mark.parametrize(
@@ -433,10 +434,10 @@ def test_idle_gpus_while_the_job_runs(machine: Machine) -> None:
     assert machine.bad() == {}
     assert machine.bad(minutes=10) == {}
     idle = machine.look(minutes=6)["idle"]
-    assert (idle.status, "all 2 GPUs do nothing for 16m" in idle.summary) == (Status.WARNING, True)
+    assert (idle.status, "all 2 GPUs do nothing for 16m" in text_of(idle)) == (Status.WARNING, True)
     machine.tool("nvidia-smi", csv(WORKS, STALLED))
     idle = machine.look()["idle"]
-    assert f"1 of 2 GPUs does nothing for 18m while the job runs: {HERE}/gpu1" in idle.summary
+    assert f"1 of 2 GPUs does nothing for 18m: {HERE}/gpu1" in text_of(idle)
     machine.tool("nvidia-smi", csv(WORKS, WORKS))
     assert machine.look()["idle"].status is Status.OK
     assert machine.bad(minutes=60) == {}
@@ -469,7 +470,7 @@ def test_a_gpu_that_fell_off_the_bus_in_three_lines(machine: Machine) -> None:
     )
     lost = machine.look()[f"{HERE}/gpu-0000:3a:00"]
     assert lost.status is Status.CRITICAL
-    assert "fallen off the bus" in lost.summary
+    assert "fallen off the bus" in text_of(lost)
 
 
 def test_reports_of_amds_driver(machine: Machine) -> None:
@@ -477,7 +478,7 @@ def test_reports_of_amds_driver(machine: Machine) -> None:
     machine.tool("rocm-smi", '{"card0": {"PCI Bus": "0000:1C:00.0", "GPU use (%)": "97"}}\n')
     machine.tool("dmesg", f"{stamp} amdgpu 0000:1c:00.0: amdgpu: GPU reset begin!\n")
     gpu = machine.look()[f"{HERE}/gpu0"]
-    assert (gpu.status, "its driver reports: it was reset" in gpu.summary) == (Status.WARNING, True)
+    assert (gpu.status, "its driver reports: it was reset" in text_of(gpu)) == (Status.WARNING, True)
 
 
 def stamped(*lines: str) -> str:
@@ -496,7 +497,7 @@ def test_a_report_that_names_no_gpu_is_the_nodes(machine: Machine) -> None:
     machine.tool("dmesg", stamped(*[RESET] * 200))
     node = machine.look()[HERE]
     assert node.status is Status.CRITICAL
-    assert "its driver reports: Reset required [NV_ERR_RESET_REQUIRED]" in node.summary
+    assert "its driver reports: Reset required [NV_ERR_RESET_REQUIRED]" in text_of(node)
     machine.tool("dmesg", stamped("NVRM: krcWatchdog_IMPL: RC watchdog: GPU is probably locked!"))
     assert machine.bad() == {HERE: Status.WARNING}
     machine.tool("dmesg", "")
@@ -517,7 +518,7 @@ def test_where_the_tool_hangs_the_kernel_says_what_is_broken(machine: Machine) -
     machine.tool("dmesg", stamped("NVRM: Xid (PCI:0000:c1:00): 119, Timeout after 6s of waiting for RPC"))
     found = machine.look()
     assert (found[""].status, found[HERE].status) == (Status.UNKNOWN, Status.CRITICAL)
-    assert "0000:c1:00 Xid 119" in found[HERE].summary
+    assert "0000:c1:00 Xid 119" in text_of(found[HERE])
     machine.tool("nvidia-smi", csv(WORKS))
     machine.tool("dmesg", "")
     assert machine.look()[HERE].status is Status.OK
@@ -571,7 +572,7 @@ def test_a_gpu_whose_sensors_fell_silent_is_held_against_itself(machine: Machine
     assert machine.bad() == {}
     machine.tool("rocm-smi", rocm(MUTE))
     found = machine.look()[f"{HERE}/gpu0"]
-    assert (found.status, "can be read of it any more" in found.summary) == (Status.CRITICAL, True)
+    assert (found.status, "can be read of it any more" in text_of(found)) == (Status.CRITICAL, True)
     machine.tool("rocm-smi", rocm(LIVE))
     assert machine.bad() == {}
 
@@ -700,7 +701,7 @@ def test_a_node_that_is_told_of_keeps_its_figures_and_says_when_it_is_well_again
     assert (lost.status, lost.metrics["temperature"].value) == (Status.CRITICAL, 60.0)
     again = judged(alerts, node("node5", COOL, HOT), node("node6", COOL, HOT))["node5"]
     assert (again.status, again.metrics["temperature"].value) == (Status.OK, 71.0)
-    assert again.summary == "node5 is well again"
+    assert again.summary == "node5 has recovered"
 
 
 def test_a_gpu_that_is_lost_and_one_that_tells_nothing_have_no_figures() -> None:
@@ -753,10 +754,10 @@ def test_samples_in_the_inbox_are_judged(foreign: Machine) -> None:
     leave(foreign, "node5", work)
     leave(foreign, "node6", work, age=900)
     found = foreign.look()
-    assert (found["node6"].status, "silent for 15m" in found["node6"].summary) == (Status.UNKNOWN, True)
+    assert (found["node6"].status, "silent for 15m" in text_of(found["node6"])) == (Status.UNKNOWN, True)
     leave(foreign, "node5", work)
     leave(foreign, "node6", work, job="87")
-    assert "left no sample" in foreign.look()["node6"].summary
+    assert "left no sample" in text_of(foreign.look()["node6"])
 
 
 @pytest.mark.root

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.test_log_staleness import MINUTE, Training, grow, wait
+from tests.plugins.words import text_of
 from watchdogd.plugin import Status
 
 
@@ -123,7 +124,7 @@ def test_a_step_before_a_colon_is_no_rank(training: Training) -> None:
     assert grow(training, "waiting for the reader ({})\n", 40)[-1] is Status.CRITICAL
     training.write("9999: RuntimeError: no such shape\n")
     training.look()
-    assert "rank 9999" not in training.look()[""].summary
+    assert "rank 9999" not in text_of(training.look()[""])
 
 
 def test_ranks_that_come_again_are_ranks(training: Training) -> None:
@@ -133,7 +134,7 @@ def test_ranks_that_come_again_are_ranks(training: Training) -> None:
         training.look()
     training.write("2: RuntimeError: no such shape\n")
     wait(training, 31 * MINUTE)
-    assert "on rank 2" in training.look()[""].summary
+    assert "on rank 2" in text_of(training.look()[""])
 
 
 def test_what_a_run_does_after_its_last_step_is_no_hang(training: Training) -> None:
@@ -154,8 +155,9 @@ def test_what_comes_to_nothing_after_the_last_step_is_reported_as_that(training:
     assert set(seen[:115]) == {Status.OK}
     assert seen[-1] is Status.WARNING
     result = training.look()[""]
-    assert result.summary.startswith("its last step was reached; ")
-    assert "limit 2h: after the last step" in result.summary
+    assert result.summary.startswith("all its steps are done, but it still runs: ")
+    assert result.summary.endswith(", at step 180/180")
+    assert "limit 2h: after the last step" in text_of(result)
     assert result.kind == "over"
     assert result.progress
     assert not result.progress.stalled
@@ -172,7 +174,7 @@ def test_event_files_of_tensorboard_are_a_log(training: Training, tmp_path: Path
         os.utime(training.path, (training.now, training.now))
         result = training.look()[""]
         assert result.status is Status.OK
-    assert "step 120 " in result.summary
+    assert "step 120, " in result.summary
     assert training.look()["loss"].summary == "loss 1.25"
     assert wait(training, 40 * MINUTE)[-1] is Status.CRITICAL
 
@@ -188,7 +190,7 @@ def test_an_error_of_no_known_kind_is_quoted_with_its_rank(training: Training) -
     training.write("3: thread 'main' panicked at src/loader.rs:88:14\n")
     assert wait(training, 6 * MINUTE)[-1] is Status.CRITICAL
     quoted = "cause: last error in the log on rank 3 (thread 'main' panicked at src/loader.rs:88:14)"
-    assert quoted in training.look()[""].summary
+    assert quoted in text_of(training.look()[""])
 
 
 def test_a_record_of_an_error_raises_no_alarm_and_is_quoted_in_the_next_one(training: Training) -> None:
@@ -196,10 +198,11 @@ def test_a_record_of_an_error_raises_no_alarm_and_is_quoted_in_the_next_one(trai
     training.write("2026-02-03 10:11:12,131 - trainer.data - ERROR - shard 7 has no index\n")
     assert set(wait(training, 6 * MINUTE)) == {Status.OK}
     assert wait(training, 30 * MINUTE)[-1] is Status.CRITICAL
-    assert "ERROR - shard 7 has no index)" in training.look()[""].summary
+    assert "ERROR - shard 7 has no index)" in text_of(training.look()[""])
     training.iterate(31, 3)
     assert wait(training, 40 * MINUTE)[-1] is Status.CRITICAL
-    assert "shard 7" not in training.look()[""].summary, "work came after it"
+    result = training.look()[""]
+    assert "shard 7" not in "\n".join([result.summary, *result.facts]), "work came after it"
 
 
 def test_an_exception_that_nobody_caught_leaves_five_minutes_or_what_a_step_takes(training: Training) -> None:
@@ -211,7 +214,7 @@ def test_an_exception_that_nobody_caught_leaves_five_minutes_or_what_a_step_take
     training.write(f"step 13 loss 2.5\n{UNCAUGHT}")
     assert set(wait(training, 25 * MINUTE)) == {Status.OK}
     assert wait(training, 8 * MINUTE)[-1] is Status.CRITICAL
-    assert "limit 30m: after 'error in the program'" in training.look()[""].summary
+    assert "limit 30m: after 'error in the program'" in text_of(training.look()[""])
 
 
 def test_a_pause_that_began_with_a_line_like_before_is_named(training: Training) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.test_log_staleness import HOUR, MINUTE, Training
+from tests.plugins.words import text_of
 from watchdogd.plugin import Result, Sign, Status, Strength
 from watchdogd.plugins.log_staleness.check import log_staleness
 
@@ -45,7 +46,8 @@ def test_a_first_huge_save_of_45_minutes_is_no_alarm_while_its_folder_grows(trai
     seen = stand(training, 45, GREW)
     assert {each.status for each in seen} == {OK}
     late = seen[-1]
-    assert f"nothing was written to {training.path} for 45m (limit 30m" in late.summary
+    assert "no output for 45m (limit 30m" in late.summary
+    assert f": {training.path}\n" in text_of(late)
     assert late.summary.endswith(f"but {GREW}")
     assert late.progress
     assert (late.progress.stalled, late.progress.pause) == (False, GREW)
@@ -60,7 +62,7 @@ def test_what_stands_after_its_signs_ended_is_an_alarm_that_names_them(training:
     assert after[-1].status is CRITICAL
     assert after[-1].progress
     assert after[-1].progress.stalled
-    assert f"{GREW} (12m30s ago)" in after[-1].summary
+    assert f"{GREW} (12m30s ago)" in text_of(after[-1])
 
 
 def test_signs_that_last_for_ever_are_reported_but_as_no_hang(training: Training) -> None:
@@ -69,7 +71,7 @@ def test_signs_that_last_for_ever_are_reported_but_as_no_hang(training: Training
     first = next(number for number, each in enumerate(seen, 1) if each.status is not OK)
     assert first == 120
     assert {each.status for each in seen[first:]} == {WARNING}
-    assert GREW in seen[-1].summary
+    assert GREW in text_of(seen[-1])
     assert seen[-1].progress
     assert not seen[-1].progress.stalled
 
@@ -87,7 +89,7 @@ def test_what_waits_or_only_burns_is_reported_on_time(
 ) -> None:
     seen = stand(training, 40, what, strength)
     assert [each.status for each in seen].index(CRITICAL) + 1 == minutes
-    assert what in seen[-1].summary
+    assert what in text_of(seen[-1])
 
 
 def test_a_limit_of_the_users_own_is_held_against_signs_as_well(training: Training) -> None:
@@ -98,7 +100,7 @@ def test_a_limit_of_the_users_own_is_held_against_signs_as_well(training: Traini
 def test_where_nothing_stands_signs_say_nothing(training: Training) -> None:
     training.signs = (Sign("gpus", "its GPUs do nothing", training.now, training.now, Strength.AGAINST),)
     assert set(training.iterate(31, 5)) == {OK}
-    assert "GPUs" not in training.look()[""].summary
+    assert "GPUs" not in text_of(training.look()[""])
 
 
 def test_it_is_explained_which_signs_were_seen(training: Training) -> None:
@@ -120,4 +122,4 @@ def test_that_there_is_no_log_is_reported_however_well_the_run_works(tmp_path: P
     training = Training(tmp_path / "misspelt.txt")
     seen = stand(training, 40, GREW)
     assert seen[-1].status is CRITICAL
-    assert "no log: " in seen[-1].summary
+    assert "no log for" in text_of(seen[-1])

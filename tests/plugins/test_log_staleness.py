@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.plugins.words import text_of
 from watchdogd.batch.models import Job, Snapshot
-from watchdogd.plugin import Result, Run, Sign, Status
+from watchdogd.plugin import Recovery, Result, Run, Sign, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.system.codec import codec_of
@@ -100,7 +101,7 @@ def wait(training: Training, seconds: float, every: float = MINUTE) -> list[Stat
 def test_a_run_that_iterates_is_fine(training: Training) -> None:
     assert set(training.iterate(1, 30)) == {Status.OK}
     result = training.look()[""]
-    assert "iteration 30/90000" in result.summary
+    assert "iteration 30/90000" in text_of(result)
     assert result.metrics["progress"].value == 30
     assert result.metrics["iteration_time"].value == pytest.approx(30.1002)
     assert result.metrics["loss"].value == pytest.approx(2.31)
@@ -113,10 +114,10 @@ def test_silence_is_critical_after_stale_after_and_not_before(training: Training
     result = training.look()[""]
     assert result.status is Status.CRITICAL
     assert result.trigger == "on_hang"
-    assert "silent: nothing was written to" in result.summary
-    assert "(limit 20m: stale_after)" in result.summary
-    assert "last iteration 5/90000" in result.summary
-    assert "job 88_1 runs on n[1-2]" in result.summary
+    assert "stalled, no output for" in text_of(result)
+    assert "limit 20m: stale_after" in text_of(result)
+    assert "at iteration 5/90000" in text_of(result)
+    assert "job 88_1 runs on n[1-2]" in text_of(result)
     assert "iteration        5/  90000" in result.details
     training.iterate(6, 1)
     assert training.state() is Status.OK
@@ -132,8 +133,8 @@ def test_lines_without_progress_are_stuck(training: Training) -> None:
     training.write("[heartbeat] still here\n")
     result = training.look()[""]
     assert result.status is Status.CRITICAL
-    assert "stuck" in result.summary
-    assert "iteration 5/90000 does not" in result.summary
+    assert "output but no progress" in text_of(result)
+    assert "at iteration 5/90000" in text_of(result)
 
 
 def test_own_pattern_counts_alone(training: Training) -> None:
@@ -155,7 +156,7 @@ def test_a_pattern_that_never_fits_is_told(training: Training) -> None:
     training.iterate(30, 3)
     result = training.look()[""]
     assert result.status is Status.WARNING
-    assert "no line of" in result.summary
+    assert "no line of" in text_of(result)
 
 
 def test_a_quiet_phase_has_its_own_allowance_and_the_message_says_so(training: Training) -> None:
@@ -166,7 +167,7 @@ def test_a_quiet_phase_has_its_own_allowance_and_the_message_says_so(training: T
     training.now += MINUTE
     result = training.look()[""]
     assert result.status is Status.CRITICAL
-    assert "limit 40m: quiet phase 'saving checkpoint'" in result.summary
+    assert "limit 40m: quiet phase 'saving checkpoint'" in text_of(result)
     training.iterate(4, 2)
     assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
 
@@ -199,7 +200,7 @@ def test_a_flag_of_slurms_hides_no_hang_and_a_state_that_nobody_knows_makes_it_u
     training.job = replace(JOB, state="HIBERNATING")
     result = training.look()[""]
     assert result.status is Status.UNKNOWN
-    assert "is in a state that this watchdogd does not know, HIBERNATING" in result.summary
+    assert "is in a state that this watchdogd does not know, HIBERNATING" in text_of(result)
 
 
 def test_a_queue_that_does_not_answer_makes_silence_unknown(training: Training) -> None:
@@ -209,12 +210,12 @@ def test_a_queue_that_does_not_answer_makes_silence_unknown(training: Training) 
     training.now += 30 * MINUTE
     result = training.look()[""]
     assert result.status is Status.UNKNOWN
-    assert "squeue did not answer" in result.summary
+    assert "squeue did not answer" in text_of(result)
 
 
 def test_a_log_may_come_after_its_job_but_not_too_late(training: Training) -> None:
     assert set(wait(training, 19 * MINUTE)) == {Status.OK}
-    assert "no log: no file matches" in training.look()[""].summary
+    assert "no file matches" in text_of(training.look()[""])
     training.now += MINUTE
     assert training.state() is Status.CRITICAL
     training.write("starting\n")
@@ -226,9 +227,8 @@ def test_a_folder_in_the_place_of_the_log_is_told_as_such(training: Training) ->
     training.now += 20 * MINUTE
     result = training.look()[""]
     assert (result.status, result.trigger) == (Status.CRITICAL, "")
-    assert (
-        f"no log: {training.path} is a folder (set log to the files in it, as {training.path}/*) since"
-        in result.summary
+    assert f"\n{training.path} is a folder (set log to the files in it, as {training.path}/*)\n" in text_of(
+        result
     )
     training.log = f"{training.path}/*"
     training.write("starting\n", training.path / "out")
@@ -294,7 +294,7 @@ def test_a_line_that_never_ends_tells_its_last_number(training: Training, text: 
     assert training.look()[""].metrics["progress"].value >= 29
     standing = grow(training, text.replace("{0}", "30").replace("{}", "30"))
     assert standing[-1] is Status.CRITICAL
-    assert "stuck" in training.look()[""].summary
+    assert "output but no progress" in text_of(training.look()[""])
     training.now += MINUTE
     training.write("\nstep 31\n")
     assert training.state() is Status.OK
@@ -309,7 +309,7 @@ def test_bytes_that_neither_end_a_line_nor_tell_a_number_are_no_stuck(
         training.iterate(1, 3)
     assert set(grow(training, text)) == {Status.OK}
     assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
-    assert "silent" in training.look()[""].summary
+    assert "no output" in text_of(training.look()[""])
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_dots_and_spinners_after_the_last_number_are_no_progress(training: Train
     training.iterate(1, 3)
     seen = grow(training, text)
     assert (seen[10], seen[-1]) == (Status.OK, Status.CRITICAL)
-    assert "stuck" in training.look()[""].summary
+    assert "output but no progress" in text_of(training.look()[""])
     training.write("\niteration 4/ 90 | lm loss: 2.5 |\n")
     assert training.state() is Status.OK
 
@@ -360,7 +360,7 @@ def test_batches_that_begin_anew_with_each_epoch_are_no_hang(training: Training)
             training.now += 7 * MINUTE
             training.write(f"[Epoch {epoch}, Batch {batch}] loss: 0.5\n")
             assert training.state() is Status.OK, (epoch, batch)
-    assert training.look()[""].summary.startswith("epoch 5, step 500 0s ago")
+    assert training.look()[""].summary.startswith("epoch 5, step 500, 0s ago")
 
 
 def test_batches_below_the_line_of_their_epoch_are_no_hang(training: Training) -> None:
@@ -387,8 +387,8 @@ def test_a_bar_without_a_total_is_told_as_epoch_and_batch(training: Training) ->
     assert (metrics["epoch"].value, metrics["batch"].value) == (3, 30)
     assert "progress" not in metrics
     training.now += 21 * MINUTE
-    summary = training.look()[""].summary
-    assert "last epoch 3, batch 30" in summary
+    summary = text_of(training.look()[""])
+    assert "at epoch 3, batch 30" in summary
     assert "was rank 1, at epoch 3, batch 25" in summary
     assert "30000" not in summary
 
@@ -419,8 +419,8 @@ def test_the_newest_of_all_files_counts_through_a_symlink_too(training: Training
     assert training.state() is Status.OK
     assert set(wait(training, 19 * MINUTE)) == {Status.OK}
     result = training.look()[""]
-    assert "main_log_2.txt" in result.summary
-    assert "iteration 4/90000" in result.summary
+    assert "main_log_2.txt" in text_of(result)
+    assert "iteration 4/90000" in text_of(result)
 
 
 def test_the_pulse_is_no_log(training: Training, tmp_path: Path) -> None:
@@ -496,7 +496,7 @@ def test_auto_waits_half_an_hour_until_it_knows_the_rhythm(training: Training) -
     training.iterate(1, 3)
     assert set(wait(training, 29 * MINUTE)) == {Status.OK}
     assert wait(training, 2 * MINUTE)[-1] is Status.CRITICAL
-    assert "until the run's rhythm is known" in training.look()[""].summary
+    assert "until the run's rhythm is known" in text_of(training.look()[""])
 
 
 def test_auto_tells_a_hang_of_a_quick_run_in_minutes(training: Training) -> None:
@@ -505,7 +505,7 @@ def test_auto_tells_a_hang_of_a_quick_run_in_minutes(training: Training) -> None
     states = wait(training, 7 * MINUTE, every=30)
     assert set(states[:9]) == {Status.OK}
     assert states[-1] is Status.CRITICAL
-    assert "(limit 7m: learned from the run's own rhythm)" in training.look()[""].summary
+    assert "limit 7m: learned from the run's own rhythm" in text_of(training.look()[""])
 
 
 def test_auto_lives_with_announced_evaluations(training: Training) -> None:
@@ -524,14 +524,18 @@ def test_the_end_of_a_job_that_hung_is_no_recovery(training: Training) -> None:
     training.iterate(1, 5)
     assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
     training.job = None
-    assert training.look()[""].summary == "job 88_1 ended without going on; not judged: no job runs"
+    ended = training.look()[""]
+    assert ended.recovery == Recovery("job 88_1 ended without going on, no job runs", timed=False)
+    training.job = replace(JOB, state="PENDING", nodes="", started_at=None)
+    requeued = training.look()[""]
+    assert requeued.recovery == Recovery("job 88_1 was requeued, waits to start", timed=False)
     training.job = replace(JOB, raw_id="89", id="88_2", started_at=training.now)
     training.now += MINUTE
     result = training.look()[""]
     assert result.status is Status.OK
-    assert result.summary.startswith("job 88_1 ended without going on; ")
+    assert result.recovery == Recovery("job 88_1 ended without going on, its successor writes", timed=False)
     training.iterate(4, 2)
-    assert "ended" not in training.look()[""].summary
+    assert training.look()[""].recovery == Recovery("makes progress again", "iteration 5/90000")
 
 
 def test_one_that_hung_and_goes_on_has_recovered(training: Training) -> None:
@@ -550,7 +554,7 @@ def test_in_a_log_of_many_ranks_the_first_to_stop_is_named(training: Training) -
         training.write("".join(f"{rank}: step {minute} done\n" for rank in told))
         training.state()
     assert wait(training, 20 * MINUTE)[-1] is Status.CRITICAL
-    assert "the first to stop of 4 was rank 2, at 10; " in training.look()[""].summary
+    assert "the first to stop of 4 was rank 2, at 10\n" in text_of(training.look()[""])
 
 
 def test_ranks_that_stop_together_blame_none(training: Training) -> None:
@@ -559,7 +563,7 @@ def test_ranks_that_stop_together_blame_none(training: Training) -> None:
         training.write("".join(f"{rank}: step {minute} done\n" for rank in (2, 0, 3, 1)))
         training.state()
     assert wait(training, 20 * MINUTE)[-1] is Status.CRITICAL
-    assert "first to stop" not in training.look()[""].summary
+    assert "first to stop" not in text_of(training.look()[""])
 
 
 def test_the_node_of_a_peer_is_named_ready_to_be_left_out(training: Training) -> None:
@@ -570,7 +574,7 @@ def test_the_node_of_a_peer_is_named_ready_to_be_left_out(training: Training) ->
         "1: n1:70:91 [0] socket.cc:540 NCCL WARN Net : Connection closed by remote peer 10.255.0.7<4242>\n"
     )
     assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
-    assert "with peer 10.255.0.7, which is n2 (--exclude=n2)" in training.look()[""].summary
+    assert "with peer 10.255.0.7, which is n2 (--exclude=n2)" in text_of(training.look()[""])
 
 
 def test_a_crash_before_the_first_progress_is_not_given_a_starts_time(training: Training) -> None:
@@ -591,7 +595,7 @@ def test_a_segmentation_fault_is_told_with_its_core_file(training: Training, tmp
     os.utime(tmp_path / "core.4711", (training.now, training.now))
     training.write("n1: Segmentation fault (core dumped)\n")
     assert wait(training, 6 * MINUTE)[-1] is Status.CRITICAL
-    assert f"cause: segmentation fault, core file {tmp_path}/core.4711" in training.look()[""].summary
+    assert f"cause: segmentation fault, core file {tmp_path}/core.4711" in text_of(training.look()[""])
 
 
 class Beating:
@@ -627,20 +631,20 @@ def beating(tmp_path: Path) -> Beating:
 
 
 def test_the_heartbeat_is_progress_without_any_log(beating: Beating) -> None:
-    assert "no log is configured" in beating.look()[""].summary
+    assert "no log is configured" in text_of(beating.look()[""])
     for step in range(30):
         beating.now += MINUTE
         beating.beat(step)
         result = beating.look()
         assert result[""].status is Status.OK
-    assert "step 29 " in result[""].summary
+    assert "step 29, " in text_of(result[""])
     assert result["loss"].summary == "loss 2.5"
     for _ in range(21):
         beating.now += MINUTE
         silent = beating.look()[""]
     assert silent.status is Status.CRITICAL
-    assert "silent: no heartbeat of process 4711 on n1 since" in silent.summary
-    assert "last step 29" in silent.summary
+    assert silent.summary == "stalled, no heartbeat for 21m (limit 20m), at step 29"
+    assert ": process 4711 on n1\n" in text_of(silent)
 
 
 def test_a_beating_loop_whose_step_stands_still_is_stuck(beating: Beating) -> None:
@@ -649,7 +653,9 @@ def test_a_beating_loop_whose_step_stands_still_is_stuck(beating: Beating) -> No
         beating.beat(step, loss=float("nan"))
         result = beating.look()
     assert result[""].status is Status.CRITICAL
-    assert "stuck: the heartbeat of process 4711 on n1 comes, but step 5 does not" in result[""].summary
+    assert result[""].summary.startswith("stalled, heartbeat but no progress for ")
+    assert result[""].summary.endswith(", at step 5")
+    assert ": process 4711 on n1\n" in text_of(result[""])
     assert result["loss"].status is Status.CRITICAL
 
 
@@ -691,12 +697,13 @@ def guarded(tmp_path: Path) -> Guarded:
 
 def test_a_log_that_tells_its_number_is_quoted_though_the_guard_beats_later(guarded: Guarded) -> None:
     result = guarded.train(range(1, 8))
-    assert "iteration 7/4000 " in result.summary
+    assert "iteration 7/4000, " in text_of(result)
     assert result.metrics["total"].value == 4000
     guarded.now += 21 * MINUTE
-    summary = guarded.look(log=str(guarded.log))[""].summary
-    assert f"nothing was written to {guarded.log} since" in summary
-    assert "last iteration 7/4000" in summary
+    summary = text_of(guarded.look(log=str(guarded.log))[""])
+    assert "no output for" in summary
+    assert f": {guarded.log}\n" in summary
+    assert "at iteration 7/4000" in summary
 
 
 def test_a_beat_counts_on_where_the_log_tells_no_number_any_more(guarded: Guarded) -> None:
@@ -706,8 +713,8 @@ def test_a_beat_counts_on_where_the_log_tells_no_number_any_more(guarded: Guarde
         guarded.beat(step)
         result = guarded.look(log=str(guarded.log))[""]
         assert result.status is Status.OK
-    assert "step 39 " in result.summary
-    assert "iteration 40/4000 " in guarded.train([40]).summary
+    assert "step 39, " in text_of(result)
+    assert "iteration 40/4000, " in text_of(guarded.train([40]))
 
 
 def test_a_quiet_phase_outlasts_the_beat_of_the_step_before_it(guarded: Guarded) -> None:
@@ -721,20 +728,20 @@ def test_a_quiet_phase_outlasts_the_beat_of_the_step_before_it(guarded: Guarded)
         assert result.status is Status.OK, result.summary
         guarded.now += MINUTE
     guarded.now += 2 * MINUTE
-    assert "quiet phase 'saving checkpoint'" in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
+    assert "quiet phase 'saving checkpoint'" in text_of(guarded.look(log=str(guarded.log), quiet=quiet)[""])
 
 
 def test_the_second_beat_after_a_quiet_phase_ends_it(guarded: Guarded) -> None:
     quiet = ({"match": "saving checkpoint", "allow": 40 * MINUTE},)
     guarded.train([1, 2, 3])
     guarded.write("saving checkpoint at iteration 4\n")
-    assert "quiet phase" in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
+    assert "quiet phase" in text_of(guarded.look(log=str(guarded.log), quiet=quiet)[""])
     guarded.now += MINUTE
     guarded.beat(4)
-    assert "quiet phase" in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
+    assert "quiet phase" in text_of(guarded.look(log=str(guarded.log), quiet=quiet)[""])
     guarded.now += MINUTE
     guarded.beat(5)
-    assert "quiet phase" not in guarded.look(log=str(guarded.log), quiet=quiet)[""].summary
+    assert "quiet phase" not in text_of(guarded.look(log=str(guarded.log), quiet=quiet)[""])
     guarded.now += 21 * MINUTE
     assert guarded.look(log=str(guarded.log), quiet=quiet)[""].status is Status.CRITICAL
 
@@ -746,13 +753,13 @@ def test_a_cause_outlasts_the_beat_of_the_step_before_it(guarded: Guarded) -> No
     guarded.beat(4)
     guarded.look(log=str(guarded.log))
     guarded.now += 21 * MINUTE
-    assert "cause: " in guarded.look(log=str(guarded.log))[""].summary
+    assert "cause: " in text_of(guarded.look(log=str(guarded.log))[""])
 
 
 def test_a_beat_of_an_earlier_job_is_none(beating: Beating) -> None:
     beating.now += MINUTE
     beating.beat(7, job="80")
-    assert "no Guard has told its step" in beating.look()[""].summary
+    assert "no Guard has told its step" in text_of(beating.look()[""])
 
 
 def test_auto_learns_evaluations_that_nobody_announces(training: Training) -> None:
@@ -781,8 +788,8 @@ def test_a_loss_that_stays_no_number_is_critical(training: Training, word: str) 
         training.write(f" iteration  {number}/  90000 | lm loss: {word} |\n")
         result = training.look()["loss"]
         assert (result.status is Status.CRITICAL) == (number == 8)
-    assert "3 times in a row" in result.summary
-    assert "it was 2.31 before" in result.summary
+    assert "3 times in a row" in text_of(result)
+    assert "2.31 before" in text_of(result)
     training.iterate(9, 1)
     assert training.look()["loss"].status is Status.OK
 
@@ -812,7 +819,7 @@ def test_the_cause_in_the_tail_is_named(training: Training) -> None:
         "timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE) ran for 600089 milliseconds before timing out.\n"
     )
     wait(training, 21 * MINUTE)
-    assert "cause: collective timed out on rank 5" in training.look()[""].summary
+    assert "cause: collective timed out on rank 5" in text_of(training.look()[""])
 
 
 def test_a_connection_that_came_after_all_is_not_named(training: Training) -> None:
@@ -822,7 +829,7 @@ def test_a_connection_that_came_after_all_is_not_named(training: Training) -> No
     training.now += MINUTE
     training.write("Connected to n2\n")
     wait(training, 21 * MINUTE)
-    assert "cause" not in training.look()[""].summary
+    assert "cause" not in text_of(training.look()[""])
 
 
 def test_a_log_that_may_not_be_read_is_unknown(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -836,7 +843,7 @@ def test_a_log_that_may_not_be_read_is_unknown(training: Training, monkeypatch: 
     result = training.look()[""]
     assert result.status is Status.UNKNOWN
     mend = f"have its owner run: chmod g+r {training.path}"
-    assert result.summary == f"{training.path} cannot be read: Permission denied ({mend})"
+    assert result.facts == (f"{training.path} cannot be read: Permission denied ({mend})",)
 
 
 def test_memory_is_plain_json_and_small(training: Training) -> None:
@@ -862,14 +869,15 @@ def test_a_loss_that_rises_and_stays_is_a_warning(training: Training) -> None:
     training.write("".join(megatron(n, loss=6.9) for n in range(209, 240)))
     result = training.look()["loss"]
     assert result.status is Status.WARNING
-    assert "loss has risen and stays up: 6.9 in the last 24 reports, it was down at 2.3" in result.summary
+    assert result.summary == "loss has risen to 6.9 and stays up, 2.3 at best"
+    assert result.facts == ("6.9 in the last 24 reports",)
 
 
 def test_a_first_job_has_not_resumed(training: Training) -> None:
     training.write("".join(megatron(n, loss=2.3) for n in range(1, 21)))
     training.state()
     training.write("".join(megatron(n, loss=6.9) for n in range(21, 47)))
-    assert "risen and stays up: 6.9" in training.look()["loss"].summary
+    assert "risen to 6.9 and stays up, 2.3 at best" in training.look()["loss"].summary
 
 
 def test_a_loss_that_jumps_at_a_resume_is_a_warning_and_a_new_beginning_is_none(training: Training) -> None:
@@ -878,7 +886,7 @@ def test_a_loss_that_jumps_at_a_resume_is_a_warning_and_a_new_beginning_is_none(
     training.job = replace(JOB, raw_id="89", started_at=training.now)
     training.state()
     training.write("".join(megatron(n, loss=2.9) for n in range(1090, 1120)))
-    assert "stays up since this job resumed" in training.look()["loss"].summary
+    assert "stays up since this job resumed" in text_of(training.look()["loss"])
     training.job = replace(JOB, raw_id="90", started_at=training.now)
     training.state()
     training.write("".join(megatron(n, loss=9.9) for n in range(1, 60)))
@@ -902,7 +910,7 @@ def test_slower_iterations_are_a_warning_and_a_batch_ramp_up_is_none(training: T
     training.write("".join(megatron(n, ms=110000, batch=2048) for n in range(120, 150)))
     result = training.look()["throughput"]
     assert result.status is Status.WARNING
-    assert "83 % longer than at best" in result.summary
+    assert "83 % longer than at best" in text_of(result)
 
 
 def test_a_storm_of_skipped_iterations_is_a_warning_but_not_at_the_start(training: Training) -> None:
@@ -921,7 +929,7 @@ def test_after_a_line_that_no_training_survives_five_minutes_are_enough(training
     wait(training, MINUTE)
     result = training.look()[""]
     assert result.status is Status.CRITICAL
-    assert "limit 5m: after 'GPU out of memory' in the log" in result.summary
+    assert "limit 5m: after 'GPU out of memory' in the log" in text_of(result)
     training.iterate(4, 1)
     assert set(wait(training, 19 * MINUTE)) == {Status.OK}
 
@@ -937,7 +945,7 @@ def test_with_a_log_for_each_node_the_first_to_stop_is_named(training: Training,
     wait(training, 20 * MINUTE)
     result = training.look()[""]
     assert result.status is Status.CRITICAL
-    assert f"the first to stop of 4 was {tmp_path}/node2.log" in result.summary
+    assert f"the first to stop of 4 was {tmp_path}/node2.log" in text_of(result)
 
 
 def test_what_was_wrong_with_a_job_ends_quietly_with_it(training: Training) -> None:
@@ -986,14 +994,14 @@ def test_what_looks_did_not_get_through_is_not_read_again_and_a_hang_behind_it_i
     training.failed = 1
     found = training.look()
     assert found["unread"].status is Status.UNKNOWN
-    assert f"of {training.path}" in found["unread"].summary
-    assert "since 1 looks did not get through it: bytes " in found["unread"].summary
+    assert f"of {training.path}" in text_of(found["unread"])
+    assert "1 looks did not get through it" in text_of(found["unread"])
     training.failed = 0
     assert training.look()["unread"].status is Status.OK
-    assert "connection" not in training.look()[""].summary
+    assert "connection" not in text_of(training.look()[""])
     training.failed = 2
     training.write("x\n")
-    assert "since 3 looks" in training.look()["unread"].summary
+    assert "3 looks did not get through it" in text_of(training.look()["unread"])
     training.failed = 0
     assert wait(training, 40 * MINUTE)[-1] is Status.CRITICAL
 
@@ -1043,7 +1051,7 @@ def test_a_job_that_writes_blocks_every_three_quarters_of_an_hour_is_not_hung(tr
         training.now += 10 * MINUTE
         last = training.look()[""]
     assert last.status is Status.CRITICAL
-    assert "PYTHONUNBUFFERED=1" in last.summary
+    assert "PYTHONUNBUFFERED=1" in text_of(last)
 
 
 def test_who_writes_line_by_line_gets_no_more_patience_and_no_advice(training: Training) -> None:
@@ -1062,4 +1070,4 @@ def test_a_configured_limit_holds_for_blocks_too_and_the_way_out_is_named(traini
     buffered(training, 2, 10 * MINUTE)
     training.now += 15 * MINUTE
     last = training.look()[""]
-    assert (last.status, "python -u" in last.summary) == (Status.CRITICAL, True)
+    assert (last.status, "python -u" in text_of(last)) == (Status.CRITICAL, True)

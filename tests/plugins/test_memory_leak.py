@@ -15,6 +15,7 @@ import pytest
 
 from tests.lab.controlgroup import control_group
 from tests.lab.processes import started
+from tests.plugins.words import text_of
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.parsers.probe_sample import JobProcess, NodeMemory
 from watchdogd.plugin import History, Plugin, Result, Run, Status
@@ -39,15 +40,15 @@ def told(points: list[float], left: float = 20 * GB, minutes: float = 1.0) -> Re
 def test_less_left_than_wanted_names_who_holds_it() -> None:
     result = told([44.0], left=3 * GB)
     assert (result.status, result.subject) == (Status.CRITICAL, "node2")
-    assert "left (cgroup job_88)" in result.summary
-    assert "python[7]" in result.summary
+    assert "left (cgroup job_88)" in text_of(result)
+    assert "python[7]" in text_of(result)
     assert told([44.0], left=3.3 * GB).status is Status.OK
 
 
 def test_a_leak_is_told_with_the_time_that_is_left() -> None:
     result = told([20 + 0.1 * minute for minute in range(61)])
     assert result.status is Status.WARNING
-    assert "used up in 3h20m" in result.summary
+    assert "used up in 3h20m" in text_of(result)
 
 
 def test_a_leak_beneath_a_sawtooth_is_seen() -> None:
@@ -139,7 +140,7 @@ def test_the_control_groups_of_the_watched_process_count(held: int, status: Stat
         found = rounds(run, Snapshot(time.time(), (job,), backend="process"), {}, free=32 << 20)
         [node] = set(found) - {""}
         assert found[node].status is status
-        assert f"of 83.9 MB left (cgroup {upper.name})" in found[node].summary
+        assert f"of 83.9 MB memory left (cgroup {upper.name})" in text_of(found[node])
 
 
 JOB = Job("88", "88", "tr11", ME, "RUNNING", nodes="node[2-3]", started_at=START)
@@ -169,7 +170,7 @@ def test_samples_of_this_job_are_read_and_old_or_missing_ones_are_unknown(
     leave(tmp_path, "node2", job="77")
     found = rounds(run, seen, {})
     assert {node: each.status for node, each in found.items()} == {"": Status.UNKNOWN}
-    assert "no node of job 88 could be asked: srun cannot be run" in found[""].summary
+    assert "no node of job 88 could be asked: srun cannot be run" in text_of(found[""])
 
 
 def test_the_past_of_an_earlier_job_and_the_warm_up_do_not_count(
@@ -195,7 +196,7 @@ def test_no_way_in_is_told_once(tmp_path: Path) -> None:
     first, second = (LEAK.results({"memory_free": Amount(absolute=1)}, given) for _ in range(2))
     assert [result.notice for result in first] == [False, True]
     assert [result.notice for result in second] == [False]
-    assert "watchdogd probe --run run-17 &" in second[0].summary
+    assert "watchdogd probe --run run-17 &" in text_of(second[0])
 
 
 def test_a_queue_that_does_not_answer_is_unknown() -> None:

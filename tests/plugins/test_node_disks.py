@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.plugins.words import text_of
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.parsers.probe_sample import Disk, Usage
@@ -35,7 +36,7 @@ def test_all_is_well_in_one_line() -> None:
     seen = told(node2=FINE, node3=Disk(40 * GB, 100 * GB))
     assert set(seen) == {""}
     assert seen[""].status is Status.OK
-    assert seen[""].summary == "2 nodes; least is left on node3:/tmp: 40 GB of 100 GB free (40 %)"
+    assert seen[""].summary == "2 nodes, least is left on node3:/tmp: 40 GB of 100 GB free (40 %)"
 
 
 @pytest.mark.parametrize(
@@ -45,12 +46,22 @@ def test_all_is_well_in_one_line() -> None:
             Disk(8 * GB, 100 * GB),
             "node3:/tmp",
             Status.WARNING,
-            "8 GB of 100 GB free (8 %), warned below 10 GB",
+            "8 GB of 100 GB free (8 %) on node3:/tmp\nwarned below 10 GB",
         ),
-        (Disk(0, 100 * GB), "node3:/tmp", Status.CRITICAL, "0 B of 100 GB free (0 %), full"),
+        (Disk(0, 100 * GB), "node3:/tmp", Status.CRITICAL, "0 B of 100 GB free (0 %) on node3:/tmp\nfull"),
         (Disk(50 * GB, 100 * GB, 3, 1000), "node3:/tmp inodes", Status.CRITICAL, "3 of 1,000 inodes free"),
-        (Disk(50 * GB, 100 * GB, read_only=True), "node3:/tmp", Status.CRITICAL, "is read-only"),
-        (Disk(trouble="kein Verzeichnis", errno=errno.ENOENT), "node3:/tmp", Status.CRITICAL, "is missing"),
+        (
+            Disk(50 * GB, 100 * GB, read_only=True),
+            "node3:/tmp",
+            Status.CRITICAL,
+            "read-only, nothing can be written",
+        ),
+        (
+            Disk(trouble="kein Verzeichnis", errno=errno.ENOENT),
+            "node3:/tmp",
+            Status.CRITICAL,
+            "missing: node3:/tmp",
+        ),
         (Disk(trouble="stat: permission denied did not answer"), "node3:/tmp", Status.CRITICAL, "does not"),
         (Disk(trouble="verboten", errno=errno.EACCES), "node3:/tmp", Status.UNKNOWN, "may not be entered"),
     ],
@@ -59,7 +70,7 @@ def test_what_is_wrong_is_told_of_its_node_alone(disk: Disk, subject: str, statu
     seen = told(node2=FINE, node3=disk)
     assert set(seen) == {"", subject}
     assert seen[subject].status is status
-    assert why in seen[subject].summary
+    assert why in text_of(seen[subject])
 
 
 def rounds(folder: Path, memory: dict[str, Any], disks: dict[str, Any], owner: str = ME) -> dict[str, Result]:
@@ -84,7 +95,7 @@ def test_samples_are_read_and_what_is_mended_is_told(tmp_path: Path, monkeypatch
     }
     other = rounds(tmp_path, memory, {"/scratch": {"free": 50.0, "total": 100.0}})
     assert list(other) == [""]
-    assert "no node of job 88 could be asked: srun cannot be run" in other[""].summary
+    assert "no node of job 88 could be asked: srun cannot be run" in text_of(other[""])
 
 
 def test_a_colleagues_probe_that_looks_elsewhere_is_unknown(tmp_path: Path) -> None:
@@ -96,6 +107,6 @@ def test_a_colleagues_probe_that_looks_elsewhere_is_unknown(tmp_path: Path) -> N
     seen = rounds(tmp_path, {}, {"/scratch": {"free": 50.0, "total": 100.0}}, other.pw_name)
     if os.geteuid() == 0:
         assert seen["node2:/tmp"].status is Status.UNKNOWN
-        assert "its probe does not look at it" in seen["node2:/tmp"].summary
+        assert "not looked at by the probe" in text_of(seen["node2:/tmp"])
     else:
-        assert "not judged" in seen[""].summary
+        assert "not judged" in text_of(seen[""])

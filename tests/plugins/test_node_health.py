@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.plugins.words import text_of
 from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.plugin import Plugin, Result, Run, Status
@@ -58,15 +59,15 @@ def test_a_node_in_two_partitions_counts_once() -> None:
 def test_a_partition_that_is_not_there_is_unknown_with_the_nearest() -> None:
     result = spares(GPUS, "gpus", Amount(absolute=1))
     assert result.status is Status.UNKNOWN
-    assert "did you mean 'gpu'" in result.summary
+    assert "did you mean 'gpu'" in text_of(result)
 
 
 @pytest.mark.parametrize("run", [RUN, None])
 def test_a_node_of_the_run_that_drains(run: Run | None) -> None:
     [result] = of_jobs(GPUS, run, SEEN)
     assert (result.status, result.subject) == (Status.WARNING, "cn02")
-    assert "by slurm: Kill task failed (mostly a healthy node" in result.summary
-    assert "job 88_1 (tr11)" in result.summary
+    assert "by slurm: Kill task failed (mostly a healthy node" in text_of(result)
+    assert "job 88_1 (tr11)" in text_of(result)
     assert "State=RESUME" in result.details
 
 
@@ -135,7 +136,7 @@ def test_what_cannot_be_found_out_is_unknown(path: Path, script: str, why: str) 
     found = rounds(path, {"said": ["cn02"]}, script)
     assert list(found) == [""]
     assert found[""].status is Status.UNKNOWN
-    assert why in found[""].summary
+    assert why in text_of(found[""])
 
 
 def ended(number: int, state: str, nodes: str, at: float | None = None) -> Ending:
@@ -174,10 +175,8 @@ def test_candidates_are_ready_to_paste_and_forgotten_in_time() -> None:
     seen = Snapshot(600.0, (), endings=ends, users=frozenset({"bob"}))
     [result] = to_exclude(GPUS, RUN, seen, known)
     assert (result.status, result.subject) == (Status.WARNING, "exclude")
-    assert result.summary == (
-        "run-17: more than one job failed on cn04 (1 NODE_FAIL (exit 1), 2 BOOT_FAIL (exit 1)): "
-        "keep the next one off: --exclude=cn04"
-    )
+    assert result.summary == "more than one job failed on cn04 (1 NODE_FAIL (exit 1), 2 BOOT_FAIL (exit 1))"
+    assert (result.facts, result.advice) == (("jobs of run-17",), ("sbatch --exclude=cn04 ...",))
     assert [each.node for each in result.suspects] == ["cn04"]
     assert [each.subject for each in to_exclude(GPUS, None, seen, NodeHealthState())] == ["exclude tr11"]
     later = Snapshot(600.0 + 8 * 86400, (), users=frozenset({"bob"}))

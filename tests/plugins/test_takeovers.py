@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.plugins.words import text_of
 from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Progress, Result, Run, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
@@ -106,10 +107,10 @@ def test_the_last_beat_before_a_requeue_is_none_of_the_next_attempt(chain: Chain
     chain.now += 30.0
     said = chain.minutes(25)
     assert fine(said)
-    assert "step" not in said[-1].summary.replace("steps", "")
+    assert "step" not in text_of(said[-1]).replace("steps", "")
     chain.step = 90
     chain.beat(pid=pid)
-    assert "step 90 0s ago" in chain.minutes(1, lambda: chain.beat(pid=pid))[0].summary
+    assert "step 90, 0s ago" in text_of(chain.minutes(1, lambda: chain.beat(pid=pid))[0])
     assert chain.minutes(16)[-1].status is Status.CRITICAL
 
 
@@ -122,7 +123,7 @@ def test_a_beat_counts_where_the_clock_of_homes_file_server_is_slow(chain: Chain
         chain.step += 1
         chain.beat(ago=700.0, pid=301)
 
-    assert "step 22 " in chain.minutes(2, slow)[-1].summary
+    assert "step 22, " in text_of(chain.minutes(2, slow)[-1])
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_the_last_words_of_a_job_are_none_of_the_one_that_took_over(chain: Chain
     chain.write(LOAD)
     assert fine([chain.look()[""], *chain.minutes(27)])
     chain.step = 100
-    assert "iteration 101/9000" in chain.minutes(1, chain.iterate)[0].summary
+    assert "iteration 101/9000" in text_of(chain.minutes(1, chain.iterate)[0])
     assert chain.minutes(6)[-1].status is Status.CRITICAL
 
 
@@ -147,7 +148,7 @@ def test_a_job_of_its_own_log_is_heard_from_its_first_line_on(chain: Chain) -> N
     chain.minutes(60, chain.iterate)
     chain.take_over("72")
     chain.log = chain.folder / "opal-72.log"
-    assert "iteration 61/9000" in chain.minutes(1, chain.iterate)[0].summary
+    assert "iteration 61/9000" in text_of(chain.minutes(1, chain.iterate)[0])
 
 
 def test_a_line_that_was_wanted_counts_in_the_minute_of_the_takeover(chain: Chain) -> None:
@@ -183,7 +184,7 @@ def test_logs_of_earlier_jobs_are_no_news_where_the_pattern_was_widened(chain: C
         chain.minutes(1, chain.iterate if known else lambda: None)
         found = chain.look()
         assert all(result.status is Status.OK for result in found.values()), found
-    assert ("iteration 23/9000" in found[""].summary) == known
+    assert ("iteration 23/9000" in text_of(found[""])) == known
 
 
 def test_a_rhythm_of_heartbeats_is_none_of_a_job_without_a_guard(chain: Chain) -> None:
@@ -197,7 +198,7 @@ def test_a_rhythm_of_heartbeats_is_none_of_a_job_without_a_guard(chain: Chain) -
         chain.beat()
 
     chain.minutes(120, both)
-    assert "limit 7m: learned" in chain.look()[""].summary
+    assert "limit 7m: learned" in text_of(chain.look()[""])
     chain.take_over("72")
     assert fine(chain.minutes(100, every_eighth))
     assert chain.minutes(33)[-1].status is Status.CRITICAL
@@ -256,12 +257,12 @@ def test_a_save_that_the_guard_asked_for_has_its_time(chain: Chain, limit: Any) 
     said = chain.minutes(28)
     assert fine(said) == (limit == "auto")
     if limit == "auto":
-        assert (
-            "(limit 30m: to save, as its Guard asked: kill switch set by ann: wrong data)" in said[-1].summary
+        assert "limit 30m: to save, as its Guard asked: kill switch set by ann: wrong data" in text_of(
+            said[-1]
         )
         assert chain.minutes(3)[-1].status is Status.CRITICAL
         chain.minutes(2, chain.train)
-        assert "limit 7m: learned" in chain.look()[""].summary
+        assert "limit 7m: learned" in text_of(chain.look()[""])
 
 
 def test_a_start_has_the_grace_that_is_configured_for_it(chain: Chain) -> None:
@@ -269,7 +270,7 @@ def test_a_start_has_the_grace_that_is_configured_for_it(chain: Chain) -> None:
     chain.write(LOAD)
     said = chain.minutes(59)
     assert fine(said)
-    assert "(limit 1h: until a job's first progress line)" in said[-1].summary
+    assert "limit 1h: until a job's first progress line" in text_of(said[-1])
     assert chain.minutes(2)[-1].status is Status.CRITICAL
     chain.iterate()
     assert fine(chain.minutes(9))
@@ -292,7 +293,7 @@ def test_a_time_for_which_nobody_looked_is_no_pause_of_the_run(chain: Chain) -> 
     for _ in range(180):
         chain.now += MINUTE
         chain.iterate()
-    assert "limit 7m: learned" in chain.minutes(3, chain.iterate)[-1].summary
+    assert "limit 7m: learned" in text_of(chain.minutes(3, chain.iterate)[-1])
 
 
 def test_a_run_that_is_looked_at_seldom_learns_all_the_same(chain: Chain) -> None:
@@ -300,7 +301,7 @@ def test_a_run_that_is_looked_at_seldom_learns_all_the_same(chain: Chain) -> Non
         chain.now += 1200.0
         chain.iterate()
         chain.look()
-    assert "limit 40m: learned" in chain.look()[""].summary
+    assert "limit 40m: learned" in text_of(chain.look()[""])
 
 
 def test_the_time_for_which_a_job_was_suspended_is_no_pause_of_the_run(chain: Chain) -> None:
@@ -308,7 +309,7 @@ def test_the_time_for_which_a_job_was_suspended_is_no_pause_of_the_run(chain: Ch
     chain.job = replace(FIRST, state="SUSPENDED")
     chain.minutes(180)
     chain.job = FIRST
-    assert "limit 7m: learned" in chain.minutes(3, chain.iterate)[-1].summary
+    assert "limit 7m: learned" in text_of(chain.minutes(3, chain.iterate)[-1])
 
 
 @pytest.mark.parametrize("limit", ["auto", 1200.0])
@@ -320,7 +321,7 @@ def test_ranks_that_are_started_again_within_the_job_have_left_their_crash(chain
     assert fine([chain.look()[""], *chain.minutes(18, lambda: chain.write("building the graph\n"))])
     chain.minutes(2, chain.iterate)
     chain.write("c2: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
-    assert "after 'GPU out of memory'" in chain.minutes(7)[-1].summary
+    assert "after 'GPU out of memory'" in text_of(chain.minutes(7)[-1])
 
 
 def pause(results: dict[str, Result]) -> str:
@@ -357,7 +358,9 @@ def test_whether_the_run_gets_on_is_a_field(chain: Chain) -> None:
     hung = told(chain.minutes(30)[-1])
     assert (hung.stalled, hung.recent(chain.now), hung.at) == (True, False, well.at)
     chain.job = replace(FIRST, state="PENDING")
-    assert told(chain.look()[""]) == Progress()
+    waits = told(chain.look()[""])
+    assert waits == Progress(done=30.0, total=9000.0, unit="iteration", said=waits.said)
+    assert waits.said == hung.said
 
 
 def test_a_log_that_never_was_is_no_hang(chain: Chain) -> None:

@@ -21,6 +21,7 @@ from watchdogd.plugin import Run, Status
 from watchdogd.remediation import executor, job_actions
 from watchdogd.remediation.models import Action, ActionOutcome, ActionRecord, ActionTask, Exclusion
 from watchdogd.system import account, command
+from watchdogd.units import local_time
 
 NOW = 1_790_000_000.0
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -66,8 +67,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 def test_ones_own_job(desk: Desk) -> None:
-    assert desk.do("requeue") == ActionOutcome("job 501 on node[5-6] is requeued")
-    assert desk.do("cancel") == ActionOutcome("job 501 on node[5-6] is cancelled")
+    assert desk.do("requeue") == ActionOutcome("job 501 on node[5-6] is requeued", short="job 501 requeued")
+    assert desk.do("cancel") == ActionOutcome("job 501 on node[5-6] is cancelled", short="job 501 cancelled")
     assert desk.ran == [("scontrol", "requeue", "501"), ("scancel", "501")]
 
 
@@ -95,7 +96,8 @@ def test_a_job_that_began_after_the_incident_is_spared(desk: Desk) -> None:
     desk.jobs = (replace(JOB, started_at=NOW + 1),)
     outcome = desk.do("requeue")
     assert not outcome.ok
-    assert outcome.text.endswith("after the incident: it is spared")
+    later = f"started after the incident, at {local_time(NOW + 1)}: it is spared"
+    assert outcome.text == f"job 501 {later}"
     assert desk.ran == []
 
 
@@ -107,7 +109,8 @@ def test_the_job_that_took_over_is_spared(kind: str, backend: str, desk: Desk) -
     desk.jobs = (replace(JOB, id="999999999", started_at=NOW + 1),)
     outcome = desk.do(kind)
     assert not outcome.ok
-    assert outcome.text.endswith("after the incident: it is spared")
+    later = f"started after the incident, at {local_time(NOW + 1)}: it is spared"
+    assert outcome.text == f"job 999999999 {later}"
     assert not (desk.home.switches / "glide.kill").exists()
 
 
@@ -150,7 +153,9 @@ def test_a_script_is_submitted_as_the_runs(desk: Desk) -> None:
     desk.jobs = ()
     script = desk.home.path / "train.slurm"
     script.write_text("#!/bin/sh\nsleep 1\n")
-    assert desk.do("resubmit", "train.slurm") == ActionOutcome("train.slurm is submitted as job 777")
+    assert desk.do("resubmit", "train.slurm") == ActionOutcome(
+        f"{script} is submitted as job 777", short="train.slurm submitted as job 777"
+    )
     ((*options, last),) = desk.ran
     assert options[2:] == ["--job-name=glide-175b", f"--chdir={desk.home.path}"]
     assert last == str(script)
@@ -161,7 +166,9 @@ def test_nodes_under_suspicion_are_left_out_beside_those_of_the_script(desk: Des
     (desk.home.path / "train.slurm").write_text("#!/bin/sh\n#SBATCH -x n1\nsleep 1\n")
     node_list.add(desk.home, "n17", "glide", "", 3600, by_hand=False)
     outcome = desk.do("resubmit", "train.slurm")
-    assert outcome.text == "train.slurm is submitted as job 777, without n17 (under suspicion)"
+    submitted = "submitted as job 777, without n17 (under suspicion)"
+    assert outcome.text == f"{desk.home.path}/train.slurm is {submitted}"
+    assert outcome.short == f"train.slurm {submitted}"
     assert "--exclude=n1,n17" in desk.ran[0]
 
 
@@ -184,7 +191,9 @@ def test_a_requeued_job_leaves_out_what_is_under_suspicion_now(
         node_list.remove(desk.home, node)
     desk.answers["show"] = f"JobId=501 JobName=x\n   ReqNodeList=(null) ExcNodeList={before}\n"
     outcome = desk.do("requeue", exclusion=Exclusion())
-    assert outcome == ActionOutcome(f"job 501 on node[5-6] is requeued, {text}")
+    assert outcome == ActionOutcome(
+        f"job 501 on node[5-6] is requeued, {text}", short=f"job 501 requeued, {text}"
+    )
     updates = [words[-1] for words in desk.ran if words[1] == "update"]
     assert updates == ([f"ExcNodeList={change}"] if change else [])
 
@@ -211,14 +220,17 @@ def test_where_a_script_says_where_it_runs_it_is_left_so(desk: Desk) -> None:
 
 
 def test_nothing_is_submitted_beside_a_job(desk: Desk) -> None:
-    assert desk.do("resubmit", "train.slurm") == ActionOutcome("not needed: job 501 is in the queue")
+    assert desk.do("resubmit", "train.slurm") == ActionOutcome(
+        "not needed: job 501 is in the queue", short="job 501 is in the queue already"
+    )
 
 
 def test_nothing_is_submitted_to_a_run_that_was_stopped_or_is_finished(desk: Desk) -> None:
     desk.jobs = ()
     (desk.home.switches / "glide.finished").write_text("done")
     done = desk.do("resubmit", "train.slurm")
-    assert done.text.startswith(f"it is marked finished by {account.user_name(os.getuid())} at 20")
+    marked = local_time((desk.home.switches / "glide.finished").stat().st_mtime)
+    assert done.text == f"it is marked finished by {account.user_name(os.getuid())} at {marked}"
     assert not done.ok
     switches.press(
         switch_places.find(str(desk.home.path), "glide", "kill"), switches.my_signature("diverges")
@@ -259,8 +271,12 @@ def test_what_a_plain_process_has_not(desk: Desk, kind: str, text: str) -> None:
 
 
 def test_a_switch_that_is_set_already(desk: Desk) -> None:
-    assert desk.do("kill-switch") == ActionOutcome(f"{desk.home.switches}/glide.kill is set")
-    assert desk.do("kill-switch").text.startswith(f"it was set already by {ME} on ")
+    assert desk.do("kill-switch") == ActionOutcome(
+        f"{desk.home.switches}/glide.kill is set", short="kill switch pressed by watchdogd"
+    )
+    again = desk.do("kill-switch")
+    assert again.text.startswith(f"it was set already by {ME} on ")
+    assert again.short == "kill switch was set already"
     touch = switches.read(switch_places.find(str(desk.home.path), "glide", "kill"))
     assert touch
     assert touch.reason == "watchdogd, on_hang: silent"

@@ -105,8 +105,8 @@ class Watch:
         return [line for line in said if re.match(lines, line) and all(part in line for part in parts)]
 
     def wait_done(self, *parts: str) -> str:
-        """Likewise of an action, which may also be told within the message about its incident's end."""
-        return self.wait_told(*parts, lines=f"{HEAD}|watchdogd did: ")
+        """Likewise of an action, a line below the first one, in the message about its incident's end too."""
+        return self.wait_told(*parts, lines=r"(watchdogd did: )?\S+( \S+)? for incident ")
 
     def wait_told(self, *parts: str, lines: str = HEAD) -> str:
         try:
@@ -142,7 +142,7 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     watch.dog("start", "--partition", "small")
 
     # told; then looked at, and only then requeued
-    watch.wait_told("[CRITICAL] glide", "silent")
+    watch.wait_told("[CRITICAL] glide", "no output for")
     stacks = watch.wait_done("stacks for incident")
     assert "2 of 8 ranks stand elsewhere: " in stacks
     assert "ranks 2,5 in next_batch (train.py:8); 6 wait in all_reduce" in stacks
@@ -168,20 +168,19 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     slurm.run_as("root", ["scontrol", "update", f"jobid={job}", "StartTime=now"])  # else after two minutes
     wait_until(lambda: "iteration 20 " in (watch.folder / "train.log").read_text(), 90, "it trains again")
     assert watch.restarts(job) == "Restarts=1"
-    assert len(watch.told("glide: requeue for")) <= 1
+    assert len(watch.told("[ACTION] glide", f"job {job} requeued")) <= 1
 
     # gone by a fault of its node: its script is submitted again, once, elsewhere, and is the run's
     (watch.folder / "poison").touch()
-    gone = watch.wait_told(
-        "[CRITICAL] glide: job", "uncorrectable ECC error on rank 5, node node", "--exclude="
-    )
-    bad = gone.partition("--exclude=")[2].partition(")")[0]
+    watch.wait_told("[CRITICAL] glide: job", "uncorrectable ECC error on rank 5")
+    bad = watch.wait_told("--exclude=", lines="leave it out: ").partition("--exclude=")[2]
+    watch.wait_told(f"uncorrectable ECC error on rank 5, node {bad}", lines="")
     again = watch.wait_done("resubmit ", "for incident", "is submitted")
     assert f", without {bad} (under suspicion)" in again
     successor = again.partition("as job ")[2].partition(",")[0]
     assert f"ExcNodeList={bad}" in slurm.run_as("root", ["scontrol", "show", "job", successor]).stdout
     assert bad in watch.dog("nodes", "glide")
     wait_until(lambda: len(watch.told("[RESOLVED] glide")) == 2, 90, "the run is back", every=0.3)
-    assert len(watch.told("glide: resubmit")) <= 1
+    assert len(watch.told("[ACTION] glide", "submitted as job")) <= 1
     assert Path(watch.folder / "again.out").exists()
-    assert "requeue for incident" in watch.dog("history", "glide")
+    assert f"job {job} requeued" in watch.dog("history", "glide")

@@ -133,7 +133,7 @@ def test_its_own_lines_hold(slurm: Cluster, home: Home, tmp_path: Path) -> None:
     for words in ("Partition=small", "JobName=nightly", "TimeLimit=00:07:00", "WorkDir=/tmp"):
         assert words in details
     assert f"StdOut={tmp_path}/mine-" in details
-    running = script.until("runs on node")
+    running = script.until("runs for", " on node")
     assert running.status is Status.OK
 
 
@@ -155,7 +155,7 @@ def test_a_failed_one_is_critical_with_its_last_lines_until_the_next_ends_well(
 
 def test_a_cancelled_one_is_told_with_who_did_it(slurm: Cluster, home: Home) -> None:
     script = Follower(slurm, home, "cron.daily/long.slurm", job("sleep 600"))
-    script.until("runs on node")
+    script.until("runs for", " on node")
     slurm.run_as("root", ["scancel", script.job])
     ended = script.until("CANCELLED by root")
     assert ended.status is Status.CRITICAL
@@ -213,7 +213,7 @@ def test_sbatch_that_reports_failure_though_the_job_was_taken(
     assert first.status is Status.OK
     assert "Slurm does not answer now" in first.summary
     assert script.known.job is None
-    script.until("runs on node")
+    script.until("runs for", " on node")
     assert script.jobs() == [script.job]
 
 

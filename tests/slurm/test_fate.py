@@ -62,7 +62,7 @@ def test_one_task_that_runs_makes_it_running() -> None:
     running = Job("88_1", "89", "tidy", "alice", "RUNNING", nodes="node3", started_at=NOW - 60)
     word = alive([waiting("88_[2-9]"), running], "88", 300.0, NOW)
     assert word.status is Status.OK
-    assert word.text.startswith("job 88 runs on node3 since ")
+    assert word.text == "job 88 runs for 1m on node3"
 
 
 def test_an_end_is_told_when_its_exit_code_and_who_cancelled_it_are_known() -> None:
@@ -73,10 +73,10 @@ def test_an_end_is_told_when_its_exit_code_and_who_cancelled_it_are_known() -> N
 
 
 def test_ends_in_words() -> None:
-    assert over([ended("88")], "88").text.startswith("job 88 ended well after 1m30s, ")
+    assert over([ended("88")], "88").text.startswith("job 88 ended well after 90s, at ")
     bad = over([ended("88", "FAILED", 3)], "88")
     assert bad.status is Status.CRITICAL
-    assert bad.text.startswith("job 88 FAILED (exit 3) on node1 after 1m30s, ")
+    assert bad.text.startswith("job 88 FAILED (exit 3) on node1 after 90s, at ")
     tasks = [ended(f"88_{task}", "TIMEOUT" if task > 2 else "COMPLETED") for task in range(1, 10)]
     many = over(tasks, "88").text
     assert many.startswith("7 of 9 tasks of job 88 did not end well: 88_3 TIMEOUT on node1")

@@ -61,7 +61,7 @@ def test_a_job_becomes_a_run_whose_log_is_found_now_and_next_time(alice: Newcome
 
     def read() -> bool:
         seen = alice.json("check", "mo-e-a-b-ü/log_staleness")
-        return f"-{int(job_id):06}." in seen[0]["summary"] and "step " in seen[0]["summary"]
+        return f"-{int(job_id):06}." in "".join(seen[0].get("facts", ())) and "step " in seen[0]["summary"]
 
     wait_until(read, 60, "the log is read")
     again = alice("watch", job_id)
@@ -69,7 +69,9 @@ def test_a_job_becomes_a_run_whose_log_is_found_now_and_next_time(alice: Newcome
     alice.slurm.run_as("root", ["scancel", job_id])
     following = alice.job(name, "--output=%x-%6j.%N.out")
     wait_until(
-        lambda: f"-{int(following):06}." in alice("check", "mo-e-a-b-ü").stdout, 60, "the next log is read"
+        lambda: f"-{int(following):06}." in alice("check", "mo-e-a-b-ü/log_staleness").stdout,
+        60,
+        "the next log is read",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster import Cluster
+from tests.plugins.words import text_of
 from tests.waiting import wait_until
 from watchdogd.batch import slurm_snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
@@ -44,7 +45,7 @@ class Watch:
         injected = {"run": self.run, "snapshot": seen, "memory": memory, "now": now}
         first, *others = LIVENESS.results(parameters, injected)
         self.memory = memory
-        self.notices += [result.summary for result in others if result.notice]
+        self.notices += [text_of(result) for result in others if result.notice]
         self.statuses.append(first.status)
         return first
 
@@ -53,7 +54,7 @@ class Watch:
 
         def said() -> Result | None:
             result = self.look()
-            return result if all(word in result.summary for word in words) else None
+            return result if all(word in text_of(result) for word in words) else None
 
         return wait_until(said, seconds, f"job_liveness says {words}", every=0.5).value
 
@@ -71,7 +72,7 @@ def submit(slurm: Cluster, script: str, *options: str) -> str:
 
 def test_stopped_by_the_switch_then_failed_then_back(slurm: Cluster, watch: Watch) -> None:
     array = submit(slurm, OBEDIENT.format(switch=watch.switch), "--array=1-3%1")
-    running = watch.until(f"job {array}_1 runs since", "2 waiting")
+    running = watch.until(f"job {array}_1 runs for", "2 waiting")
     assert running.status is Status.OK
     touch = {
         "run": "run-17",
@@ -82,7 +83,7 @@ def test_stopped_by_the_switch_then_failed_then_back(slurm: Cluster, watch: Watc
     }
     watch.switch.write_text(json.dumps(touch) + "\n")
     stopped = watch.until(
-        "stopped on request by root (the file says bob): wrong learning rate (kill switch set since"
+        "stopped on request by root (the file says bob): wrong learning rate", "kill switch set at "
     )
     assert stopped.status is Status.WARNING
     watch.switch.unlink()
@@ -97,48 +98,49 @@ def test_stopped_by_the_switch_then_failed_then_back(slurm: Cluster, watch: Watc
     watch.look()
 
     back = submit(slurm, "exec sleep 3600")
-    assert watch.until(f"job {back} runs since").status is Status.OK
+    assert watch.until(f"job {back} runs for").status is Status.OK
     assert watch.notices == []
 
 
 def test_a_task_that_fails_and_the_next_that_takes_over(slurm: Cluster, watch: Watch) -> None:
     script = "[ $SLURM_ARRAY_TASK_ID = 2 ] && exec sleep 3600; sleep 3; exit 5"
     array = submit(slurm, script, "--array=1-3%1")
-    watch.until(f"job {array}_1 runs since")
-    watch.until(f"job {array}_2 runs since")
+    watch.until(f"job {array}_1 runs for")
+    watch.until(f"job {array}_2 runs for")
     wait_until(lambda: watch.look() and watch.notices, 30, "the restart is told")
     assert len(watch.notices) == 1
-    assert f"restart: job {array}_1 FAILED (exit 5) after" in watch.notices[0]
-    over, between = f"job {array}_2 took over; 1 job is waiting", f"job {array}_[2-3%1] is next; 2 jobs are"
+    assert f"job {array}_1 FAILED (exit 5) after" in watch.notices[0]
+    over, between = f"job {array}_2 took over\n1 job is waiting", f"job {array}_[2-3%1] is next\n2 jobs are"
     assert over in watch.notices[0] or between in watch.notices[0]
 
 
 def test_held_by_its_user_and_released_as_told(slurm: Cluster, watch: Watch) -> None:
     submit(slurm, "exec sleep 3600", "--hold", "--array=1-4%1")
-    held = watch.until("waits until it is released: held by its user (JobHeldUser)")
+    held = watch.until("waits until it is released: held by its user", "(JobHeldUser, alice)")
     assert held.status is Status.WARNING
-    mend = held.summary.rpartition("; ")[2]
+    (mend,) = held.advice
     assert mend.startswith("scontrol release ")
     slurm.run_as("alice", ["bash", "-c", mend])
-    watch.until("runs since", "3 waiting")
+    watch.until("runs for", "3 waiting")
 
 
 def test_a_requeue_after_a_node_failure_is_told_with_it(slurm: Cluster, watch: Watch) -> None:
     job_id = submit(slurm, "exec sleep 3600", "--requeue", "--partition=gpu")
-    running = watch.until(f"job {job_id} runs since", " on node")
+    running = watch.until(f"job {job_id} runs for", " on node")
     node = running.summary.partition(" on ")[2].partition(",")[0]
     slurm.run_as("root", ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"])
     wait_until(lambda: watch.look() and watch.notices, 60, "the requeue is told")
-    assert watch.notices[0].startswith(f"restart: job {job_id} was requeued after ")
-    assert f" on {node}: NODE_FAIL, and waits" in watch.notices[0]
-    watch.until("waits since", "(BeginTime)")
+    assert watch.notices[0].startswith(f"job {job_id} was requeued after ")
+    assert ": NODE_FAIL, waits" in watch.notices[0]
+    assert f"it ran on {node}" in watch.notices[0]
+    watch.until("waits for", "(BeginTime)")
     assert len(watch.notices) == 1
     assert Status.CRITICAL not in watch.statuses
 
 
 def test_a_killed_controller_is_no_gone_run_and_a_dead_node_is_its_end(slurm: Cluster, watch: Watch) -> None:
     job_id = submit(slurm, "exec sleep 3600", "--no-requeue", "--partition=gpu")
-    running = watch.until(f"job {job_id} runs since", " on node")
+    running = watch.until(f"job {job_id} runs for", " on node")
     node = running.summary.partition(" on ")[2].partition(",")[0]
     slurm.run_as("root", ["scontrol", "update", f"JobId={job_id}", "Comment=has-been-saved"])
     spool = (
@@ -148,11 +150,11 @@ def test_a_killed_controller_is_no_gone_run_and_a_dead_node_is_its_end(slurm: Cl
     slurm.kill_controller()
     assert watch.look().status is Status.UNKNOWN
     slurm.start_controller()
-    watch.until(f"job {job_id} runs since")
+    watch.until(f"job {job_id} runs for")
     assert Status.CRITICAL not in watch.statuses
     watch.wanted["absent_after"] = 3600.0  # not waited for: accounting knows at once
     slurm.run_as("root", ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"])
     gone = watch.until(f"job {job_id} NODE_FAIL after ")
     assert gone.status is Status.CRITICAL
-    assert f" on {node}" in gone.summary
+    assert f" on {node}" in text_of(gone)
     assert watch.notices == []

@@ -54,5 +54,5 @@ def test_a_colleagues_job_tells_through_its_probe_that_memory_is_short(slurm: Cl
         "both nodes are short of memory",
         every=2.0,
     )
-    found = check(slurm, home, LEAK)["node2"]["summary"]
-    assert "most is held by python" in found
+    found = check(slurm, home, LEAK)["node2"]["facts"]
+    assert "most is held by python" in "".join(found)

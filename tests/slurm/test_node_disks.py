@@ -32,8 +32,9 @@ def test_the_disks_of_ones_own_job_are_asked_on_all_its_nodes(slurm: Cluster) ->
     slurm.wait_for_state(job, "RUNNING")
     found = check(slurm, home, "run-17/node_disks")
     assert {subject: each["status"] for subject, each in found.items()} == gone(home)
-    assert "2 nodes; least is left on node" in found[""]["summary"]
-    assert "is missing: No such file or directory" in found[f"node2:{home.parent}/gone"]["summary"]
+    assert "2 nodes, least is left on node" in found[""]["summary"]
+    missing = f"missing: node2:{home.parent}/gone (No such file or directory)"
+    assert missing in found[f"node2:{home.parent}/gone"]["summary"]
 
 
 def test_a_colleagues_probe_looks_at_the_runs_disks_by_itself(slurm: Cluster) -> None:
@@ -64,4 +65,5 @@ def test_a_node_that_fails_two_jobs_is_ready_to_paste(slurm: Cluster) -> None:
     ).value
     assert found is not None
     assert found["status"] == "WARNING"
-    assert found["summary"].endswith("keep the next one off: --exclude=node2")
+    assert found["summary"].startswith("more than one job failed on node2")
+    assert found["advice"] == ["sbatch --exclude=node2 ..."]

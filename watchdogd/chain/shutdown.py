@@ -31,8 +31,9 @@ def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> ChainResu
     """
     with contextlib.suppress(OSError):  # a full home: it is ended without the mark
         markers.mark_stopped(home, reason, jobs_go_on=jobs_go_on)
-    with contextlib.suppress(OSError):
-        markers.remove_ticks(home)
+    if jobs_go_on:
+        with contextlib.suppress(OSError):  # else the next tick reports the stop, and removes them
+            markers.remove_ticks(home)
     begin = time.monotonic()
     ended: dict[str, str] = {}
     while True:

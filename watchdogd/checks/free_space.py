@@ -114,20 +114,19 @@ def _state(limit: StorageLimit, free: float, thresholds: Thresholds) -> tuple[St
     return Status.OK, ""
 
 
-def describe(path: str, verdict: Verdict) -> str:
-    """Put a verdict in words: `/scratch, quota of group six: 1.2 TB of 50 TB free (2.4 %)`."""
+def describe(verdict: Verdict) -> str:
+    """Put a verdict in words: `1.2 TB of 50 TB free (2.4 %), quota of group six`."""
     limit = verdict.limit
-    where = path if limit.of == FILE_SYSTEM else f"{path}, {limit.of}"
-    where += " (the tool calls its figures inaccurate)" if limit.inaccurate else ""
+    of = "" if limit.of == FILE_SYSTEM else f", {limit.of}"
+    of += " (the tool calls its figures inaccurate)" if limit.inaccurate else ""
     if limit.capacity is None:
-        return f"{where}: {with_unit(limit.kind, limit.used)} used, no limit"
+        return f"{with_unit(limit.kind, limit.used)} used, no limit{of}"
     reserved = "" if verdict.total >= limit.capacity else " usable"
     if limit.kind == INODES:
-        return f"{where}: {verdict.free:,.0f} of {verdict.total:,.0f}{reserved} inodes free"
+        return f"{verdict.free:,.0f} of {verdict.total:,.0f}{reserved} inodes free{of}"
     share = 100 * verdict.free / verdict.total if verdict.total else 0.0
-    return (
-        f"{where}: {format_size(verdict.free)} of {format_size(verdict.total)}{reserved} free ({share:.3g} %)"
-    )
+    room = f"{format_size(verdict.free)} of {format_size(verdict.total)}{reserved} free ({share:.3g} %)"
+    return f"{room}{of}"
 
 
 def with_unit(kind: str, amount: float) -> str:

@@ -29,7 +29,7 @@ def recoveries(
     recovering: MutableMapping[str, int],
     found: Iterable[Result],
     *,
-    words: str = "is well again, or left behind",
+    words: str = "has recovered, or was left behind",
     quiet: bool = False,
     hidden: Container[str] = (),
 ) -> list[Result]:
@@ -49,7 +49,8 @@ def recoveries(
         recovering[subject] = 0
     for subject in list(recovering)[:-KEPT]:
         del recovering[subject]
-    return [Result(Status.OK, f"{subject} {words}", subject=subject, quiet=quiet) for subject in over]
+    ends = [Result(Status.OK, f"{subject} {words}", subject=subject, quiet=quiet) for subject in over]
+    return [each.ending(each.summary, timed=False) for each in ends]
 
 
 def smoothed(usual: float | None, newest: float, weight: float) -> float:
@@ -65,7 +66,7 @@ def lasting(before: Sign | None, sign: Sign) -> Sign:
 def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
     """Return why there is nothing to look at: nobody knows the queue, or none of `jobs` runs; or None."""
     if snapshot.jobs is None:
-        return unknown(f"whether the run's job lives cannot be found out: {snapshot.trouble}")
+        return unknown(f"whether its job lives cannot be found out: {snapshot.trouble}")
     return None if jobs else ok("not judged: no job runs")
 
 
@@ -73,4 +74,4 @@ def no_access(what: str, why: str, *, reported: bool) -> Iterator[Result]:
     """Report that there is no way in, which is told once: `reported` says whether it was."""
     yield ok(f"not judged: {why}")
     if not reported:
-        yield notice(f"{what} cannot be watched: {why}", label="WARNING")
+        yield notice(f"{what} cannot be watched", label="WARNING").saying(why)

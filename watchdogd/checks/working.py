@@ -99,13 +99,14 @@ class Working:
     """Job that runs; or `excuse`, why nothing is to be judged; or `blind`, why nobody knows.
 
     None of the three: the check speaks of no run, and is judged at all times. `absent`: the excuse is that
-    the job which worked before does not live any more, or lives anew.
+    the job which worked before does not live any more, or lives anew. `waits`: the id of one that waits.
     """
 
     job: Job | None = None
     excuse: str = ""
     blind: str = ""
     absent: bool = False
+    waits: str = ""
 
     def since(self, before: Since, now: float) -> Since:
         """Return since when there could be progress: the job's start, or the end of what excused it."""
@@ -152,7 +153,7 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
     job = jobs[0]
     if job.waiting:
         reason = f" ({job.reason})" if job.reason not in ("", "None") else ""
-        return Working(excuse=f"job {job.id} waits{reason}", absent=True)
+        return Working(excuse=f"job {job.id} waits{reason}", absent=True, waits=job.id)
     if job.strange:
         return Working(blind=f"job {job.id} is in a state that this watchdogd does not know, {job.state}")
     return Working(excuse=f"job {job.id} is {job.state.lower()}")

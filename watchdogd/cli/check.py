@@ -38,7 +38,7 @@ def worst(observations: Sequence[Observation]) -> Status:
 
 
 def nagios(name: str, observations: Sequence[Observation]) -> str:
-    """Status and a first line that stands for all, perfdata; then the other results and the details."""
+    """Status and a first line that stands for all, perfdata; then the other results, facts and details."""
     ordered = sorted(observations, key=lambda seen: -seen.result.status.severity)
     if not ordered:
         return f"{name} UNKNOWN - the check said nothing"
@@ -46,7 +46,8 @@ def nagios(name: str, observations: Sequence[Observation]) -> str:
     head = f"{name} {worst(observations).name} - {_nagios_text(first.result.summary)}{_others(ordered)}"
     data = _bounded([_perfdata(label, metric) for seen in ordered for label, metric in _labelled(seen)])
     lines = [f"{seen.result.status.name} - {_nagios_text(seen.result.summary)}" for seen in others]
-    lines += [_nagios_text(line) for line in clean(first.result.details).splitlines()]
+    below = (*first.result.facts, *first.result.advice, *clean(first.result.details).splitlines())
+    lines += map(_nagios_text, below)
     left = len(lines) - _LINES
     more = [f"and {left} more: watchdogd check {_nagios_text(name)} --json"] if left > 0 else []
     return "\n".join([f"{head} | {data}" if data else head, *lines[:_LINES], *more])

@@ -9,9 +9,12 @@ from watchdogd.chain import launch, link, links, shutdown
 from watchdogd.chain.link import LinkOptions
 from watchdogd.chain.links import ChainResult
 from watchdogd.cli.output import print_json, print_line, warn
+from watchdogd.cli.tick import report_stop
 from watchdogd.config.secret import withhold
+from watchdogd.daemon import wiring
 from watchdogd.daemon.setup import Setup
-from watchdogd.errors import UnitError, UsageError
+from watchdogd.errors import HomeError, UnitError, UsageError, WatchdogError
+from watchdogd.home import markers
 from watchdogd.home.layout import Home
 from watchdogd.system.times import parse_walltime
 
@@ -78,8 +81,28 @@ def _say(outcome: ChainResult, *, quiet: bool) -> None:
 def _stop(home: Home, reason: str, *, as_json: bool) -> int:
     """Stop it, and wait until it is gone. WatchdogError where something of it is left."""
     withhold(home)
+    watched = _ticks_in_slurm(home)
     outcome = shutdown.stop(home, reason)
+    if watched:
+        _report(home)
     _say(outcome, quiet=as_json)
     if as_json:
         print_json({"stopped": outcome.changed, "message": "; ".join(outcome.lines)})
     return 0
+
+
+def _ticks_in_slurm(home: Home) -> bool:
+    """Return whether short links watch: between two of them there is nobody who could report a stop."""
+    try:
+        return link.remembered(home)[0].mode == "tick" and not markers.is_stopped(home)
+    except (HomeError, OSError):
+        return False
+
+
+def _report(home: Home) -> None:
+    try:
+        lacking = report_stop(home, wiring.setup_of(home, go_on=True)[0])
+    except (WatchdogError, OSError) as error:
+        lacking = str(error)
+    if lacking:
+        warn([f"the stop is not reported: {lacking}"])

@@ -98,9 +98,20 @@ def read(home: Home, left: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the daemon's last status (`left`, or else status.json), and whether it is alive."""
     status = _left_behind(home) if left is None else left
     status |= _life(home, status) | {"switches": _pressed(home)}
-    if status["alive"] or _ticking(home, status):
+    if status["alive"]:
+        return status
+    status["stopped"] = _stopped(home)
+    if not status["stopped"] and _ticking(home, status):
         return status
     return _by_the_queue(home, status)
+
+
+def _stopped(home: Home) -> dict[str, str] | None:
+    """Return who stopped the watchdog for good, when and why; None where nobody did."""
+    from watchdogd.home import markers
+
+    signature = markers.stopped_by(home)
+    return signature.fields() if signature else None
 
 
 def _pressed(home: Home) -> list[dict[str, Any]]:

@@ -223,6 +223,8 @@ def _head(home: Home, status: StatusFile, now: float) -> Iterator[Text]:
         waits = f"{one_line(status['holder'])} is to watch" if status["holder"] else home.command("start")
         line.append("not alive", style="bold red").append(f": {waits}")
     yield line
+    if stopped := status.get("stopped"):
+        yield Text(_stop(stopped, now))
     last = status["last_round"]
     ago = f"{format_duration(max(now - time_of(last), 0.0))} ago" if last else "never"
     yield Text(
@@ -232,6 +234,14 @@ def _head(home: Home, status: StatusFile, now: float) -> Iterator[Text]:
         yield Text(one_line(_link(status["link"])))
     for gap in status["gaps"]:
         yield Text(f"unwatched: {_clock(gap['begin'])} to {_clock(gap['end'])}: {one_line(gap['reason'])}")
+
+
+def _stop(stopped: Mapping[str, str], now: float) -> str:
+    """Return `stopped by alice on login1 3h ago: the cluster is serviced`."""
+    where = f" on {stopped['host']}" if stopped["host"] else ""
+    why = f": {stopped['reason']}" if stopped["reason"] else ""
+    ago = format_duration(max(now - time_of(stopped["at"]), 0.0))
+    return one_line(f"stopped by {stopped['by']}{where} {ago} ago{why}")
 
 
 def _link(link: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ def _watch(home: Home, setup: Setup, broken: str) -> str:
     idle = "" if leadership.chain else _needless(home)
     if idle:
         print_line(f"nothing done: {idle}")
-        return ""
+        return report_stop(home, setup) if _is_stop_untold(home) else ""
     leadership.begin()
     daemon_log.begin(home)
     begin = time.time()
@@ -100,6 +100,33 @@ def _needless(home: Home) -> str:
         return f"it was {stopped}; '{home.command('start')}' starts it again, rm {mark} lets ticks go on"
     holder = lease.alive(home)
     return f"{holder} watches for {home.path} already" if holder else ""
+
+
+def _is_stop_untold(home: Home) -> bool:
+    """Return whether ticks watched until it was stopped for good, and none came since."""
+    return bool(markers.stopped_by(home) and markers.last_ticks(home))
+
+
+def report_stop(home: Home, setup: Setup) -> str:
+    """Report who stopped the watchdog where ticks watched, as a daemon does when it ends.
+
+    Return which secret is missing, or empty.
+    """
+    mine = lease.Lease(home)
+    if mine.acquire() is not None:
+        return ""  # what still ends reports it
+    try:
+        with assembled(home, setup) as parts:
+            outbox = outbox_of(parts, mine.held, go_on=True)
+            outbox.start()
+            outbox.add(parts.past.waiting)
+            outbox.add(parts.engine.say_stopped())
+            outbox.stop(FAREWELL)
+            lacking = missing(parts)
+        markers.remove_ticks(home)
+    finally:
+        mine.release()
+    return lacking
 
 
 def _mark(home: Home) -> float:

@@ -22,7 +22,7 @@ from watchdogd.home.touchfile import finished
 from watchdogd.incidents.models import AlertPolicy, AlertState, Observation
 from watchdogd.plugin import History, Progress, Result, Run, Sign, Status, unknown
 from watchdogd.system.pathname import file_name
-from watchdogd.units import iso
+from watchdogd.units import age, local_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -277,9 +277,9 @@ class CheckRunner:
         if count + 1 < TOLD_AGAIN:
             return ""
         reads = next(
-            (f"; {name} = {value}" for name, value in check.parameters.items() if _is_path(value)), ""
+            (f", {name} = {value}" for name, value in check.parameters.items() if _is_path(value)), ""
         )
-        return f", {count + 1} looks in a row since {iso(since)}{reads}"
+        return f", {count + 1} looks in a row for {age(now - since)}{reads}"
 
     def _noted(self, check: str, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
         if seen:
@@ -335,7 +335,10 @@ def _hanging(stuck: Sequence[UnkillableProcesses]) -> str:
     if not stuck:
         return ""
     oldest = sorted(stuck, key=lambda each: each.since)[:5]
-    named = (f"{each.key} since {iso(each.since)}{f' in {each.place}' * bool(each.place)}" for each in oldest)
+    named = (
+        f"{each.key} since {local_time(each.since)}{f' in {each.place}' * bool(each.place)}"
+        for each in oldest
+    )
     processes = f"{len(stuck)} process hangs" if len(stuck) == 1 else f"{len(stuck)} processes hang"
     return f"{processes} in the kernel and cannot be killed: {'; '.join(named)}"
 

@@ -26,7 +26,7 @@ from watchdogd.notify.dead_mans_switch import Heartbeat, heartbeat_of
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.system.bounded import StuckError
 from watchdogd.system.smallfile import STATUS_LIMIT, read_plain
-from watchdogd.units import format_duration, iso
+from watchdogd.units import age, local_time
 
 STEPS, LEAST = 3, 60.0
 """Steps from one round to the next, and seconds at least, without a round that make a gap."""
@@ -40,8 +40,8 @@ def unrecorded(recorded: float | None, seen: float | None, step: float) -> str:
     """
     if recorded is None or seen is None or seen - recorded < max(STEPS * step, LEAST):
         return ""
-    lasted, begin, end = format_duration(seen - recorded), iso(recorded), iso(seen)
-    return f"no history of {lasted}, from {begin} to {end}: a daemon ran, but what it saw is not recorded"
+    lasted = f"{age(seen - recorded)} until {local_time(seen)}"
+    return f"no history of {lasted}: a daemon ran, but what it saw is not recorded"
 
 
 def gaps(last: float | None, now: float, step: float, pause: Pause | None) -> list[tuple[Gap, bool]]:
@@ -155,6 +155,7 @@ class Daemon:
         self._outbox.add(self._parts.past.waiting)
         self._schedule.run()
         self._outbox.add(self._engine.conclude(FAREWELL, self.may_act))
+        self._outbox.add(self._engine.say_stopped())
         self._outbox.stop(FAREWELL)
         self._publisher.close()
 
@@ -208,7 +209,7 @@ class Daemon:
             self._engine.tell(text)
         self._logged = len(troubles)
         self._engine.troubles["delivery"] = "; ".join(
-            f"channel {trouble.channel} delivers nothing for {format_duration(now - trouble.since)}: "
+            f"channel {trouble.channel} delivers nothing for {age(now - trouble.since)}: "
             f"{trouble.failure} ({trouble.waiting} waiting)"
             for trouble in self._outbox.troubles
             if trouble.broken

@@ -57,9 +57,10 @@ def queue_result(snapshot: Snapshot, checks: Sequence[str] = ()) -> Result:
     UNKNOWN: what it hides may be well.
     """
     if snapshot.jobs is not None:
-        return ok("the batch system says what runs")
+        return ok("the batch system says what runs").ending("the batch system answers again")
     who = "Slurm does not" if snapshot.backend == "slurm" else f"nobody ({snapshot.backend}) can"
-    return unknown(f"{who} say what runs: {snapshot.trouble}", details=_unwatched(checks))
+    told = unknown(f"{who} say what runs: {snapshot.trouble}")
+    return told.saying(_unwatched(checks))
 
 
 def _unwatched(checks: Sequence[str]) -> str:
@@ -210,13 +211,15 @@ class Probes:
         self._silent[dependency.name] = not answered
         if answered:
             self._answered[dependency.name] = self._asked_at.get(dependency.name, float("-inf"))
-            return ok(f"the file system at {dependency.point} answers")
+            answers = ok(f"the file system at {dependency.point} answers")
+            return answers.ending("the file system answers again")
         return Result(
             Status.CRITICAL,
-            f"the file system at {dependency.point} does not answer on {host}"
-            f"{f': {trouble}' * bool(trouble)}",
-            details=f"asked for no more than {', '.join(dependency.folders[:5])}, for {PROBE_DEADLINE:g} s\n"
-            + _unwatched(dependency.checks),
+            f"file system does not answer on {host}: {dependency.point}",
+        ).saying(
+            trouble,
+            f"asked for no more than {', '.join(dependency.folders[:5])}, for {PROBE_DEADLINE:g} s",
+            _unwatched(dependency.checks),
         )
 
     def explains(self, key: str, dependencies: Mapping[str, Dependency]) -> bool:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from watchdogd.incidents.models import SELF, EventKind, IncidentEvent
 from watchdogd.remediation import evidence
 from watchdogd.remediation.executor import LATE, Executor, do
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, ActionRecord, ActionTask
-from watchdogd.remediation.policy import ActionLimits, decide, forget, pending
+from watchdogd.remediation.policy import ActionLimits, ActionRequest, decide, forget, pending
 from watchdogd.units import iso
 
 KEPT = f"{SELF}/actions"
@@ -45,6 +45,7 @@ class Remediation:
         self._dry = dry
         self._certain = certain
         self._records = tuple(_remembered(json.loads(kept)))
+        self._details: dict[tuple[int, str, str], str] = {}
         self._fresh: list[ActionTask] = []
         self.pending: list[dict[str, Any]] = []
         """What is under way or to come, as status.json has it."""
@@ -70,17 +71,16 @@ class Remediation:
         `ordering`: new actions may be ordered; `begin` then has to follow.
         """
         before = self._records
-        reports = [*self._reported(now), *self._handed_in(submissions), *self._lost(now)]
+        self._take_reports(now)
+        self._take_submissions(submissions)
+        self._settle_lost(now)
         self._records = forget(self._records, frozenset(context.incidents), now)
+        cases = list(context.cases(evidence=not self._dry)) if ordering else []
         if ordering:
-            reports += self._order(context, now)
-        events = tuple(self._with_records(event, reports) for event in events)
-        mentioned = {event.incident.id: event.run for event in events if event.incident and _speaks(event)}
-        notices = tuple(
-            context.notice(record, details, now)
-            for record, details in reports
-            if (record.action != EVIDENCE or details) and mentioned.get(record.incident) != record.run
-        )
+            self._order(context, cases, now)
+        events = tuple(self._with_records(event, cases) for event in events)
+        mentioned = {(event.incident.id, event.run) for event in events if event.incident and _speaks(event)}
+        notices = tuple(self._outcomes(context, mentioned, now))
         kept = json.dumps({"deeds": [each.as_json() for each in self._records]})
         return events + notices, {} if self._records == before else {KEPT: kept}
 
@@ -115,12 +115,14 @@ class Remediation:
 
     # ------------------------------------------------------------------ what came of actions
 
-    def _reported(self, now: float) -> Iterator[tuple[ActionRecord, str]]:
+    def _take_reports(self, now: float) -> None:
         for record, outcome in self._executor.reports():
-            yield self._end(record.key, DONE if outcome.ok else FAILED, outcome.text, now), outcome.details
+            state = DONE if outcome.ok else FAILED
+            self._details[record.key] = outcome.details
+            self._end(record, state, outcome.text, now, short=outcome.short)
 
-    def _handed_in(self, submissions: Iterable[Submission]) -> Iterator[tuple[ActionRecord, str]]:
-        """Yield the ends of actions that an earlier daemon began and reported through the inbox."""
+    def _take_submissions(self, submissions: Iterable[Submission]) -> None:
+        """Take in the ends of actions that an earlier daemon began and reported through the inbox."""
         for submission in submissions:
             for record in self._records if submission.kind == "deed" else ():
                 if not record.ended and submission.record == (
@@ -129,9 +131,9 @@ class Remediation:
                     one_line(record.action.label, TEXT_LIMIT),
                 ):
                     state = DONE if submission.said.get("state") == DONE else FAILED
-                    yield self._end(record.key, state, submission.outcome, submission.at), ""
+                    self._end(record, state, submission.outcome, submission.at)
 
-    def _lost(self, now: float) -> Iterator[tuple[ActionRecord, str]]:
+    def _settle_lost(self, now: float) -> None:
         """Settle actions begun by a daemon that is gone: what is harmless is done again, the rest is told."""
         for record in self._records:
             if record.ended or self._executor.has(record) or abs(now - record.at) <= LATE:
@@ -140,24 +142,54 @@ class Remediation:
                 self._records = tuple(each for each in self._records if each is not record)
             else:
                 text = "watchdogd ended while it did this: look yourself, it is not done again"
-                yield self._end(record.key, LOST, text, now), ""
+                self._end(record, LOST, text, now)
 
-    def _end(self, key: tuple[int, str, str], state: str, outcome: str, now: float) -> ActionRecord:
-        (record,) = (each for each in self._records if each.key == key)
-        ended = replace(record, state=state, outcome=" ".join(outcome.split()), ended_at=now)
-        self._records = tuple(ended if each.key == key else each for each in self._records)
+    def _end(self, record: ActionRecord, state: str, outcome: str, now: float, short: str = "") -> None:
+        ended = replace(
+            record,
+            state=state,
+            outcome=" ".join(outcome.split()),
+            ended_at=now,
+            short=" ".join(short.split()),
+            owed=record.action != EVIDENCE or bool(self._details.get(record.key)),
+        )
+        self._records = tuple(ended if each.key == ended.key else each for each in self._records)
         log.info("%s", f"{ended.run}: {ended}" if ended.run else ended)
-        return ended
+
+    def _outcomes(
+        self, context: RemediationContext, mentioned: Collection[tuple[int, str]], now: float
+    ) -> Iterator[IncidentEvent]:
+        """Report what came of all that was done about an incident in one message, once nothing goes on.
+
+        What is `mentioned` of in this round anyway has it in that message.
+        """
+        going_on = {(record.incident, record.run) for record in self._records if not record.ended}
+        owed: dict[tuple[int, str], list[ActionRecord]] = {}
+        for record in self._records:
+            about = (record.incident, record.run)
+            if record.owed and (about in mentioned or about not in going_on):
+                owed.setdefault(about, []).append(record)
+        heard = {record.key for records in owed.values() for record in records}
+        self._records = tuple(
+            replace(record, owed=record.owed and record.key not in heard) for record in self._records
+        )
+        for about, records in owed.items():
+            if about not in mentioned:
+                details = [text for record in records if (text := self._details.get(record.key))]
+                yield context.notice(records, "\n\n".join(details), now)
+        for key in heard:
+            self._details.pop(key, None)
 
     # ------------------------------------------------------------------ what is to be done
 
-    def _order(self, context: RemediationContext, now: float) -> list[tuple[ActionRecord, str]]:
-        """Order what is due; returns what was skipped, to be told."""
+    def _order(self, context: RemediationContext, cases: Sequence[ActionRequest], now: float) -> None:
+        """Order what is due; what is skipped is to be reported as well."""
         config = context.setup.config
         rules = ActionLimits(config.actions.max_per_day, config.actions.dry_run or self._dry, self._certain)
-        cases = list(context.cases(evidence=not self._dry))
         fresh = decide(cases, self._records, rules, now, self._executor.room)
-        self._records += tuple(fresh)
+        self._records += tuple(
+            replace(record, owed=record.ended and record.action != EVIDENCE) for record in fresh
+        )
         self._fresh = [context.task(record, self._ending) for record in fresh if not record.ended]
         self.pending = [
             {
@@ -169,16 +201,13 @@ class Remediation:
             }
             for case, action, began in pending(cases, self._records)
         ]
-        return [(record, "") for record in fresh if record.ended]
 
-    def _with_records(
-        self, event: IncidentEvent, reports: Iterable[tuple[ActionRecord, str]]
-    ) -> IncidentEvent:
-        """Say what was done about an incident, and where its evidence lies, known before it is written.
+    def _with_records(self, event: IncidentEvent, cases: Sequence[ActionRequest]) -> IncidentEvent:
+        """Say what was done about an incident, what is next, and where its evidence lies.
 
-        Of `reports` that come only now, with no notice of their own then, the details too.
+        Of actions that nobody heard of yet, with no notice of their own then, the details too.
         """
-        if event.incident is None or event.quiet:
+        if event.incident is None or event.quiet or event.calm:
             return event
         about = [record for record in self._records if record.incident == event.incident.id]
         places = [
@@ -187,20 +216,21 @@ class Remediation:
             if record.action == EVIDENCE and record.state in (BEGUN, DONE)
         ]
         done = tuple(str(record) for record in about if record.action != EVIDENCE and record.ended)
-        news = [
-            text for record, text in reports if record in about and record.run == event.run and _speaks(event)
-        ]
+        news = [self._details.get(record.key, "") for record in about if record.owed and _speaks(event)]
+        mine = [case for case in cases if case.incident == event.incident.id]
         return replace(
             event,
             details="\n\n".join(filter(None, [event.details, *news])),
             notes=(*event.notes, *places),
             done=(*event.done, *done),
+            upcoming=tuple(dict.fromkeys(action.label for _, action, _ in pending(mine, self._records))),
         )
 
 
 def _speaks(event: IncidentEvent) -> bool:
     """Return whether it reaches those who would get a notice about the same incident."""
-    return not event.quiet and event.kind not in (EventKind.NOTICE, EventKind.ESCALATION)
+    told = (EventKind.NOTICE, EventKind.ESCALATION, EventKind.ACKNOWLEDGED)
+    return not event.quiet and event.kind not in told
 
 
 def _remembered(kept: Mapping[str, Any]) -> Iterator[ActionRecord]:

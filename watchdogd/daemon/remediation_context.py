@@ -14,6 +14,7 @@ from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.home import node_list
 from watchdogd.home.layout import Home, absolute
+from watchdogd.incidents import wording
 from watchdogd.incidents.confirmation import agrees
 from watchdogd.incidents.models import (
     SELF,
@@ -26,7 +27,7 @@ from watchdogd.incidents.models import (
 )
 from watchdogd.plugin import SLOW, Result, Status
 from watchdogd.remediation import policy, stall_inquiry, suspects
-from watchdogd.remediation.models import DONE, EVIDENCE, Action, ActionRecord, ActionTask, Exclusion
+from watchdogd.remediation.models import EVIDENCE, Action, ActionRecord, ActionTask, Exclusion
 from watchdogd.remediation.policy import ActionRequest
 from watchdogd.remediation.stall_inquiry import StallInquiry
 
@@ -118,13 +119,25 @@ class RemediationContext:
             ending=ending,
         )
 
-    def notice(self, record: ActionRecord, details: str, now: float) -> IncidentEvent:
+    def notice(self, records: Sequence[ActionRecord], details: str, now: float) -> IncidentEvent:
         """Report what was done on the run's channels, in the thread of its incident while that is open."""
-        check = self.speaker(record.run)
-        where = (check.name if check else SELF, record.run, record.run)
-        label = "ACTION" if record.state == DONE else "WARNING"
-        about = self.incidents.get(record.incident)
-        return IncidentEvent(EventKind.NOTICE, now, *where, str(record), details, about, label=label)
+        first = records[0]
+        check = self.speaker(first.run)
+        about = self.incidents.get(first.incident)
+        target = first.run or (about.target if about else self.setup.config.daemon.name)
+        trigger = next((record.trigger for record in records if record.trigger), "")
+        return IncidentEvent(
+            EventKind.NOTICE,
+            now,
+            check.name if check else SELF,
+            first.run,
+            target,
+            wording.outcome([record.said for record in records], trigger, first.incident),
+            details,
+            about,
+            label="ACTION",
+            facts=tuple(map(str, records)),
+        )
 
     def _pulled(self, check: Check, incident: Incident) -> Iterator[ActionRequest]:
         last = self._last(check, incident)

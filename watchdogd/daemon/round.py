@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.config import switch_places
 from watchdogd.daemon import status_file
 from watchdogd.daemon.check_runner import CheckRunner
 from watchdogd.daemon.config_changes import Changes
@@ -20,14 +23,14 @@ from watchdogd.daemon.storage import Storage, WriteBuffer
 from watchdogd.daemon.trends import with_trends
 from watchdogd.errors import WatchdogError
 from watchdogd.history.models import Gap, Past, Record
-from watchdogd.incidents import evaluate
+from watchdogd.home import markers, switches
+from watchdogd.incidents import evaluate, wording
 from watchdogd.incidents.models import SELF, EventKind, IncidentEvent, Observation
 from watchdogd.notify.message import compose
 from watchdogd.remediation import stall_inquiry
-from watchdogd.units import format_duration, iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from watchdogd.daemon.registry.check_factory import Check
     from watchdogd.daemon.registry.plugin_registry import Source
@@ -94,6 +97,7 @@ class Engine:
             clock=clock,
             uid=home.watcher if dry else None,
         )
+        self._patient = patient
         self._status_writer = StatusWriter(home, patient)
         self._buffer = WriteBuffer(storage.record)
         self._storage = storage
@@ -182,12 +186,8 @@ class Engine:
                 *stall_inquiry.with_evidence([*self._context().stalls(reported, judged_at)], reported)
             ]
             self._context().put_under_suspicion(reported)
-        events = with_trends(reported, checks, latest, self._storage.series)
-        events += tuple(
-            touch_event(submission, self._context().speaker(submission.run), judged_at)
-            for submission in submissions
-            if submission.kind == "touch"
-        )
+        events = with_trends(self._with_guards(reported), checks, latest, self._storage.series)
+        events += tuple(touch_events(submissions, self._context().speaker, judged_at))
         events, records = self._remediation.step(self._context(), events, submissions, judged_at)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
         return Record(
@@ -212,6 +212,21 @@ class Engine:
         notifications = self._outcomes(patience, may_act, go_on)
         self._remediation.end()
         return notifications + self._outcomes(KILLED, may_act, go_on=False)
+
+    def say_stopped(self) -> tuple[Notification, ...]:
+        """Report who stopped the watchdog, where somebody did: nobody else would hear of it."""
+        try:
+            signature = self._patient.attempt(partial(markers.stopped_by, self.home))
+        except (WatchdogError, OSError):
+            signature = None
+        if signature is None:
+            return ()
+        now, name = self._clock(), self.setup.config.daemon.name
+        text = wording.stopped(signature.who, signature.reason)
+        event = IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, calm=True)
+        notifications = tuple(compose((event,), self.setup.routes, self.setup.rules, now))
+        self._keep(Record(at=now, alerts=self.alerts, events=(event,), notifications=notifications))
+        return notifications
 
     def _outcomes(
         self, patience: float, may_act: Callable[[], bool], go_on: bool
@@ -283,9 +298,7 @@ class Engine:
         self._new_gaps += (gap,)
         self.gaps += (gap,)
         if reported:
-            lasted = format_duration(gap.end - gap.begin)
-            text = f"nobody watched for {lasted}, from {iso(gap.begin)} to {iso(gap.end)}: {gap.reason}"
-            self.tell(text)
+            self.tell(f"{wording.unwatched(gap.begin, gap.end)}: {gap.reason}")
 
     def tell(self, text: str) -> None:
         """Tell something that people must know, once: no standing trouble."""
@@ -311,6 +324,26 @@ class Engine:
         seen = [each for plugin in plugins for each in latest.get(f"{event.run}/{plugin}", ())]
         said = [each.result.details for each in seen if not each.result.subject and each.result.details]
         return replace(event, details="\n".join([event.details, *said]).strip()) if said else event
+
+    def _with_guards(self, events: Iterable[IncidentEvent]) -> list[IncidentEvent]:
+        """Say of each event that is reported whether a Guard polls the run's kill switch.
+
+        In a loop that hangs nobody polls: what counts then is what was heard since the fault was seen.
+        """
+        return [replace(event, polled=self._is_polled(event)) for event in events]
+
+    def _is_polled(self, event: IncidentEvent) -> bool:
+        if event.incident is None or event.quiet or event.run not in self.setup.config.runs:
+            return False
+        hangs = any(
+            each.result.trigger == "on_hang" and each.result.subject == event.incident.subject
+            for each in self._execution.latest.get(event.check, ())
+        )
+        switch = switch_places.find(str(self.home.path), event.run, "kill")
+        since = event.incident.fault_began if hangs else 0.0
+        with contextlib.suppress(WatchdogError, OSError):
+            return bool(self._patient.attempt(partial(switches.is_polled, switch, since)))
+        return False
 
     # ------------------------------------------------------------------ leaving it behind
 
@@ -391,13 +424,18 @@ def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation
     return found
 
 
-def touch_event(submission: Submission, speaker: Check | None, now: float) -> IncidentEvent:
-    """Report a pressed switch or a mark on the run's channels, which are those of its `speaker`."""
-    return IncidentEvent(
-        EventKind.NOTICE,
-        now,
-        speaker.name if speaker else SELF,
-        submission.run,
-        submission.run,
-        submission.line,
-    )
+def touch_events(
+    submissions: Iterable[Submission], speaker: Callable[[str], Check | None], now: float
+) -> Iterator[IncidentEvent]:
+    """Report the switches that people touched, each in one message, on the channels of its run.
+
+    What watchdogd itself pressed is reported as its action.
+    """
+    touched: dict[tuple[str, str], list[Submission]] = {}
+    for submission in submissions:
+        if submission.kind == "touch" and not submission.automatic:
+            touched.setdefault((submission.run, submission.switch), []).append(submission)
+    for (run, _), touches in touched.items():
+        check = speaker(run)
+        name = check.name if check else SELF
+        yield IncidentEvent(EventKind.NOTICE, now, name, run, run, wording.switched(touches))

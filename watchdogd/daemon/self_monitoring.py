@@ -72,7 +72,8 @@ class SelfMonitoring:
             bad = Status.WARNING if subject in BEARABLE else Status.CRITICAL
             status = bad if text else Status.OK
             summary = text or f"{subject}: no trouble"
-            yield Result(status, summary, recorded.get(subject, {}), subject=subject)
+            said = Result(status, summary, recorded.get(subject, {}), subject=subject)
+            yield said.ending(f"{subject} is fine again")
 
     def _of_plugins(self, unusable: str) -> Result:
         """Home's plugins that are not used: nothing is wrong with the daemon, but somebody counts on them."""
@@ -80,4 +81,5 @@ class SelfMonitoring:
             log.info("%s", unusable or "all plugins are used again")
             self._unusable = unusable
         text = unusable[:PLUGINS_LIMIT] or "plugins are fine"
-        return Result(Status.WARNING if unusable else Status.OK, text, subject="plugins")
+        said = Result(Status.WARNING if unusable else Status.OK, text, subject="plugins")
+        return said.ending("all plugins are used again")

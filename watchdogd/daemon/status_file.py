@@ -60,6 +60,8 @@ def observation_json(observation: Observation, stamp: Callable[[float], str] = i
             for name, metric in result.metrics.items()
         },
         "details": result.details,
+        **({"facts": list(result.facts)} if result.facts else {}),
+        **({"advice": list(result.advice)} if result.advice else {}),
         "progress": _progress_json(result.progress, stamp),
         **({"signs": [_sign_json(sign, stamp) for sign in result.signs]} if result.signs else {}),
         **({"run_state": result.run_state} if result.run_state else {}),

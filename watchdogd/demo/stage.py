@@ -57,9 +57,9 @@ class PostedAlert:
 
     @property
     def evidence(self) -> tuple[str, ...]:
-        """The lines that are shown as they are, such as the last ones of a log."""
+        """The last lines that are shown as they are, such as those of a log: commands come before them."""
         found = [text for verbatim, text in paragraphs(self.body) if verbatim]
-        return tuple(found[0].splitlines()) if found else ()
+        return tuple(found[-1].splitlines()) if found else ()
 
 
 class Mailbox:

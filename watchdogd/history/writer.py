@@ -67,7 +67,7 @@ def event_row(event: IncidentEvent) -> Row:
         milliseconds(event.at),
         kind_of(event),
         storable(event.check),
-        storable(event.summary),
+        storable(event.told),
         event.incident.id if event.incident else 0,
         storable(event.run),
         storable(event.target),

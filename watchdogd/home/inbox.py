@@ -16,7 +16,7 @@ from watchdogd.home.touchfile import one_line
 from watchdogd.system import smallfile
 from watchdogd.system.account import own_name, user_name
 from watchdogd.system.smallfile import parse_json
-from watchdogd.units import LONGEST, format_duration, iso
+from watchdogd.units import LONGEST, age
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +85,45 @@ class Submission:
         return text if self.by == own_name() else f"{text} (as {self.by} reports)"
 
     @property
+    def switch(self) -> str:
+        """The switch that was touched: `kill` or `save`; empty for anything else."""
+        return _text(self.said, "switch")
+
+    @property
+    def cleared(self) -> bool:
+        """Return whether a switch, or a mark, was taken away."""
+        return _text(self.said, "action") == "cleared"
+
+    @property
+    def reason(self) -> str:
+        """The reason that was given, or empty."""
+        return _text(self.said, "reason")
+
+    @property
+    def automatic(self) -> bool:
+        """Return whether watchdogd itself did it, and reports it as its own action."""
+        return self.said.get("automatic") is True and self.by == own_name()
+
+    @property
     def line(self) -> str:
-        """The submission in one line, for history and messages."""
-        host, reason = _text(self.said, "host"), _text(self.said, "reason")
+        """The submission in one line, for the history, which knows when it was."""
+        host = _text(self.said, "host")
         where = f" on {host}" if host else ""
-        return f"{self._action()} by {self.by}{where} at {iso(self.at)}" + (f": {reason}" if reason else "")
+        return f"{self._action()} by {self.by}{where}" + (f": {self.reason}" if self.reason else "")
 
     def _action(self) -> str:
-        action = _text(self.said, "action") or "set"
         match self.kind:
             case "touch":
-                return f"{_text(self.said, 'switch')} switch of {self.run} {action}"
+                return f"{self.switch} switch of {self.run} {'cleared' if self.cleared else 'set'}"
             case "ack":
                 return f"incident {self.said['id']} acknowledged"
             case "silence":
-                return f"{_text(self.said, 'target')} silenced for {format_duration(self.said['seconds'])}"
+                return f"{_text(self.said, 'target')} silenced for {age(self.said['seconds'])}"
             case "unsilence":
                 return f"silence of {_text(self.said, 'target')} ended"
             case "deed":
                 return f"{_text(self.said, 'action')} for incident {self.said['incident']}: {self.outcome}"
-        return f"{self.run} {'expected again' if action == 'cleared' else 'marked finished'}"
+        return f"{self.run} {'expected again' if self.cleared else 'marked finished'}"
 
 
 def take(home: Home) -> tuple[list[Submission], list[str]]:

@@ -64,6 +64,15 @@ def stop_words(home: Home) -> str:
         return ""
 
 
+def stopped_by(home: Home) -> touchfile.Signature | None:
+    """Return who stopped it for good, and why; None where nobody did, or it is only restarted."""
+    try:
+        signature = touchfile.read(str(stop_path(home)))
+    except OSError:
+        return None
+    return None if jobs_go_on(home) else signature
+
+
 def jobs_go_on(home: Home) -> bool:
     """Return whether it was stopped for a restart, which drop-ins' jobs outlive."""
     return bool(touchfile.fields_of(str(stop_path(home))).get("jobs_go_on"))

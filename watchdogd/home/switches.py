@@ -116,8 +116,11 @@ def _read(switch: Switch, path: str) -> Signature | None:
         raise SwitchError(_cannot(switch, path, error, "read")) from None
 
 
-def press(switch: Switch, signature: Signature) -> Pressed:
-    """Set it in all of its places, and hand that in. What was set before stays as it is."""
+def press(switch: Switch, signature: Signature, *, automatic: bool = False) -> Pressed:
+    """Set it in all of its places, and hand that in. What was set before stays as it is.
+
+    `automatic`: watchdogd does it by itself, and reports it as its own action.
+    """
     before, made, failed = [], [], []
     for path in switch.places:
         try:
@@ -130,7 +133,7 @@ def press(switch: Switch, signature: Signature) -> Pressed:
         else:
             before.append(found)
     if made:
-        _record(switch, "set", signature)
+        _record(switch, "set", signature, automatic=automatic)
     return Pressed(min(before, key=lambda signature: signature.time, default=None), made, failed)
 
 
@@ -238,11 +241,11 @@ def is_obeyed(switch: Switch) -> bool:
     return True
 
 
-def _record(switch: Switch, action: str, signature: Signature) -> None:
+def _record(switch: Switch, action: str, signature: Signature, *, automatic: bool = False) -> None:
     """For history and the run's channels. The switch counts without it, where the inbox is full or away."""
     with contextlib.suppress(OSError):
         fields = {"run": switch.run, "switch": switch.kind, "action": action, **signature.fields()}
-        submit(switch.inbox, "touch", switch.run, **fields)
+        submit(switch.inbox, "touch", switch.run, **fields, **({"automatic": True} if automatic else {}))
 
 
 def _cannot(switch: Switch, path: str, error: OSError, verb: str) -> str:
@@ -285,7 +288,12 @@ def unseen_by(switch: Switch, pressed: Pressed) -> list[str]:
     ]
 
 
-def _beats(switch: Switch) -> list[tuple[str, list[str]]]:
+def is_polled(switch: Switch, since: float) -> bool:
+    """Return whether a Guard that polls one of its places was heard since then."""
+    return any(_sees(switch.inbox, polls, list(switch.places)) for _, polls in _beats(switch, since))
+
+
+def _beats(switch: Switch, since: float = 0.0) -> list[tuple[str, list[str]]]:
     """Return the Guards that live, as far as is known, and the files that each polls."""
     prefix, found = f"{file_name(switch.run)}.beat.", []
     try:
@@ -295,7 +303,7 @@ def _beats(switch: Switch) -> list[tuple[str, list[str]]]:
     for name in names:
         path = os.path.join(switch.inbox, name)
         try:
-            fresh = time.time() - os.lstat(path).st_mtime < _GUARD_FRESH
+            fresh = os.lstat(path).st_mtime > max(time.time() - _GUARD_FRESH, since)
         except OSError:
             continue  # it goes away just now
         beat = touchfile.fields_of(path) if fresh else {}

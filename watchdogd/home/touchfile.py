@@ -48,9 +48,9 @@ class Signature(namedtuple("Signature", "by host time reason claimed", defaults=
         return f"{self.by} (the file says {self.claimed})" if self.claimed else str(self.by)
 
     def __str__(self) -> str:
-        """`by bob on login2 at 2026-01-02T03:04:05+00:00: wrong learning rate`."""
+        """`by bob on login2 at 2 Jan 03:04:05 CET: wrong learning rate`."""
         where = f" on {self.host}" if self.host else ""
-        return f"by {self.who}{where} at {self.at}" + (f": {self.reason}" if self.reason else "")
+        return f"by {self.who}{where} at {local(self.time)}" + (f": {self.reason}" if self.reason else "")
 
     def fields(self) -> dict[str, str]:
         """Return it as it is written to files and printed as JSON."""
@@ -110,6 +110,16 @@ def stamp(when: float) -> str:
     return f"{local[:-2]}:{local[-2:]}"
 
 
+def local(when: float) -> str:
+    """Return `28 Nov 22:05:20 CET`, as units.local_time writes it, without the import of datetime."""
+    try:
+        at = time.localtime(when)
+        zone = at.tm_zone if at.tm_zone.isalpha() else f"UTC{at.tm_zone}"
+        return f"{at.tm_mday} {time.strftime('%b %H:%M:%S', at)} {zone}"
+    except (OverflowError, ValueError, OSError):  # a file's time may be anything that its owner sets
+        return "an unknown time"
+
+
 def _text(value: object) -> str:
     """Return one line without control characters; empty where it is no text."""
     return short(value) if isinstance(value, str) else ""
@@ -132,5 +142,5 @@ def finished(home: Home) -> dict[str, str]:
     for path in home.switches.glob("*.finished"):
         with contextlib.suppress(FileNotFoundError):  # it was taken away just now
             mark = read(str(path))
-            found[path.name.removesuffix(".finished")] = f"{mark.who} at {mark.at}"
+            found[path.name.removesuffix(".finished")] = f"{mark.who} at {local(mark.time)}"
     return found

@@ -69,7 +69,7 @@ def observed(state: CheckState | None, seen: Observation, policy: AlertPolicy, n
                 before = state.before + state.attempts
         if incident is not None and status is not OK:
             incident = _latest(incident, result, fault, since)
-    details = result.details if status is not OK or incident is not None else ""
+    told = status is not OK or incident is not None
     after = CheckState(
         seen.check,
         result.subject,
@@ -83,10 +83,13 @@ def observed(state: CheckState | None, seen: Observation, policy: AlertPolicy, n
         hard,
         seen.run,
         seen.target,
-        details,
+        result.details if told else "",
         status is OK and (quiet or result.quiet),
         fault,
         before,
+        result.facts if told else (),
+        result.advice if told else (),
+        result.recovery if told else None,
     )
     return after if status is hard else harden(after, policy, now)
 
@@ -100,9 +103,10 @@ def _latest(incident: Incident, result: Result, fault: str, since: float) -> Inc
         return incident if incident.doubt == result.summary else replace(incident, doubt=result.summary)
     if fault != incident.fault:
         incident = replace(incident, fault=fault, turned_at=since)
-    if (incident.summary, incident.details, incident.doubt) == (result.summary, result.details, ""):
+    said = {name: getattr(result, name) for name in ("summary", "details", "facts", "advice")}
+    if not incident.doubt and all(getattr(incident, name) == value for name, value in said.items()):
         return incident
-    return replace(incident, summary=result.summary, details=result.details, doubt="")
+    return replace(incident, doubt="", **said)
 
 
 def harden(state: CheckState, policy: AlertPolicy, now: float) -> CheckState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from watchdogd.incidents import wording
 from watchdogd.incidents.confirmation import agrees, better, forgettable, harden, observed, settled_down
 from watchdogd.incidents.inhibition import Inhibitions, Muting, silences_after
 from watchdogd.incidents.models import AlertState, EventKind, Incident, IncidentEvent, Observation
@@ -43,6 +44,7 @@ def evaluate(
     evaluation = _Evaluation(alerts, policies, now, Muting(silences, silent, now))
     evaluation.report_notices(observations)
     evaluation.acknowledge(requests)
+    evaluation.report_silences(requests)
     evaluation.end_removed()
     evaluation.observe(observations)
     evaluation.update_incidents()
@@ -86,17 +88,36 @@ class _Evaluation:
                 at = min(request.at, self._now)
                 incident = replace(incident, acknowledged_by=request.by, acknowledged_at=at)
                 self.states[key] = replace(state, incident=incident)
-                text = f"acknowledged by {request.by}"
+                text = wording.acknowledged(incident.id, request.by, request.reason)
                 self.events.append(
-                    event(
-                        EventKind.ACKNOWLEDGED,
-                        incident,
-                        self._now,
-                        summary=text,
-                        details=request.reason,
-                        quiet=True,
-                    )
+                    event(EventKind.ACKNOWLEDGED, incident, self._now, summary=text, details="", calm=True)
                 )
+
+    def report_silences(self, requests: Iterable[Request]) -> None:
+        """Report who asked for silence, or ended one, in the thread of what is open there."""
+        for request in (request for request in requests if request.verb in ("silence", "unsilence")):
+            about = [
+                state
+                for state in self.states.values()
+                if request.target in (state.target, state.run, state.check, state.check.rpartition("/")[2])
+            ]
+            known = next((state for state in about if state.incident), about[0] if about else None)
+            if request.verb == "silence":
+                text = wording.silenced(request.by, request.until - request.at, request.reason)
+            else:
+                text = wording.unsilenced(request.by)
+            self.events.append(
+                IncidentEvent(
+                    EventKind.NOTICE,
+                    self._now,
+                    known.check if known else request.target,
+                    known.run if known else "",
+                    request.target,
+                    text,
+                    incident=known.incident if known else None,
+                    calm=True,
+                )
+            )
 
     def end_removed(self) -> None:
         """End the incidents of checks that no longer exist, without a message."""
@@ -197,6 +218,8 @@ class _Evaluation:
             details=state.details,
             since=state.since,
             fault=state.fault,
+            facts=state.facts,
+            advice=state.advice,
         )
         self.next_id += 1
         return replace(state, incident=incident)
@@ -205,7 +228,8 @@ class _Evaluation:
         """End an incident: report that where it was reported, and later where its target is silent."""
         silent = self._muting.reason(incident.target, incident.run, incident.check)
         resolved_at = max(self._now, incident.opened_at)
-        ended = replace(incident, resolved_at=resolved_at, recovery=state.summary, silent=silent)
+        words = wording.ended(state.recovery, resolved_at - incident.began, state.summary)
+        ended = replace(incident, resolved_at=resolved_at, recovery=words, silent=silent)
         wanted = incident.notified is not None and not (
             state.quiet and incident.notified is not Status.UNKNOWN
         )
@@ -216,7 +240,7 @@ class _Evaluation:
                 EventKind.RESOLVED,
                 ended,
                 self._now,
-                summary=state.summary,
+                summary=words,
                 details=state.details,
                 quiet=not wanted or bool(silent),
             )

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from watchdogd.plugin import Result, Status
+from watchdogd.plugin import Recovery, Result, Status
 
 SELF = "watchdogd"
 """The check under which the daemon speaks of itself."""
@@ -53,8 +53,8 @@ class Observation:
 class Incident:
     """The time during which one check and subject is not OK, from its confirmation to its resolution.
 
-    `summary` and `details` are those of the latest bad result; `doubt` is the summary of an UNKNOWN one
-    that came since: the thing cannot be found out now. `recovery` is the summary of the result that ended it.
+    `summary`, `facts`, `advice` and `details` are those of the latest bad result; `doubt` is the summary of
+    an UNKNOWN one that came since: the thing cannot be found out now. `recovery` says how it ended.
 
     Three things hold its messages back: `acknowledged_by` (somebody works on it; ends with the incident),
     `silent` (a reason such as `silenced by bob`), and `inhibited_by` (the id of the incident that it was
@@ -89,6 +89,8 @@ class Incident:
     fault: str = ""
     turned_at: float | None = None
     notified_as: tuple[Status, ...] = ()
+    facts: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
 
     @property
     def fault_began(self) -> float:
@@ -125,8 +127,9 @@ class CheckState:
     since `since`; `before` counts the others of that row. Results form rows: those that agree with `hard`,
     and those that differ from it in one way (good, bad, more or less severe, unknown). `fault` is what the
     last result found: the kind that it names, UNKNOWN where it could not be found out, empty where all is
-    well. `flips` are the times of recent confirmed changes to the bad, for flapping. `run`, `target` and
-    `details` are of the last result; `quiet` is True where one of the present row asked for no message.
+    well. `flips` are the times of recent confirmed changes to the bad, for flapping. `run`, `target`,
+    `details`, `facts`, `advice` and `recovery` are of the last result; `quiet` is True where one of the
+    present row asked for no message.
     """
 
     check: str
@@ -145,6 +148,9 @@ class CheckState:
     quiet: bool = False
     fault: str = ""
     before: int = 0
+    facts: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    recovery: Recovery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +202,12 @@ LABELS = ("INFO", "ACTION", "WARNING")
 class IncidentEvent:
     """An event to be reported (or, `quiet`, only recorded). `incident` is as it is after it.
 
-    A notice has none, but for what watchdogd did about one. `summary` goes into the first line. `notes` are
-    further lines: what follows from the same cause and is not reported by itself, that it cannot be found out
-    now, how long nobody acknowledged. `done` is what watchdogd did about it, one line an action. `label` is
-    the word of a notice, one of LABELS.
+    A notice has none, but for what people or watchdogd did about one. `summary` goes into the first line, as
+    `wording` made it. `facts` and `advice` are those of the result; `notes` are further lines: what follows
+    from the same cause and is not reported by itself, that it cannot be found out now, how long nobody
+    acknowledged. `done` is what watchdogd did about it, one line a record, `upcoming` what it does next.
+    `polled`: a Guard polls the run's kill switch. `label` is the word of a notice, one of LABELS. `calm`: it
+    goes to everybody, but wakes nobody. `suspect` says whom the evidence accuses of a stall.
     """
 
     kind: EventKind
@@ -214,3 +222,14 @@ class IncidentEvent:
     notes: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
     label: str = "INFO"
+    facts: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    upcoming: tuple[str, ...] = ()
+    polled: bool = False
+    calm: bool = False
+    suspect: str = ""
+
+    @property
+    def told(self) -> str:
+        """Return the fact, and who is suspected."""
+        return f"{self.summary}; {self.suspect}" if self.suspect else self.summary

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from watchdogd.incidents import wording
 from watchdogd.incidents.confirmation import FLAP_CALM, agrees, confirmed, flapping, window
 from watchdogd.incidents.models import (
     LABELS,
@@ -16,7 +17,6 @@ from watchdogd.incidents.models import (
     Observation,
 )
 from watchdogd.plugin import Status
-from watchdogd.units import format_duration
 
 
 def announce(
@@ -62,6 +62,7 @@ def event(
     summary: str | None = None,
     details: str | None = None,
     quiet: bool = False,
+    calm: bool = False,
     notes: tuple[str, ...] = (),
 ) -> IncidentEvent:
     """Return what happened to an incident, in its own words where no others are given."""
@@ -75,17 +76,28 @@ def event(
         details=incident.details if details is None else details,
         incident=incident,
         quiet=quiet,
+        calm=calm,
         notes=notes,
+        facts=incident.facts if details is None else (),
+        advice=incident.advice if details is None else (),
     )
 
 
 def notice(seen: Observation, now: float, *, quiet: bool) -> IncidentEvent:
     """Return the event of a result that is reported once and changes nothing."""
     result = seen.result
-    words = (result.summary, result.details)
-    label = result.label if result.label in LABELS else LABELS[0]  # a plugin of somebody's may name any
     return IncidentEvent(
-        EventKind.NOTICE, now, seen.check, seen.run, seen.target, *words, quiet=quiet, label=label
+        EventKind.NOTICE,
+        now,
+        seen.check,
+        seen.run,
+        seen.target,
+        result.summary,
+        result.details,
+        quiet=quiet,
+        label=result.label if result.label in LABELS else LABELS[0],  # a plugin of somebody's may name any
+        facts=result.facts,
+        advice=result.advice,
     )
 
 
@@ -160,33 +172,12 @@ def _event_of(
 ) -> IncidentEvent:
     notes = []
     if kind is EventKind.ESCALATION:
-        notes.append(f"nobody acknowledged it for {_span(now - (incident.first_notified_at or now))}")
+        notes.append(wording.unacknowledged(incident, now))
     if incident.doubt:
         notes.append(f"cannot be found out now: {incident.doubt}")
     if kind in (EventKind.OPENED, EventKind.WORSE) and flapping(state, policy, now):
-        notes.append(_flapping_note(state, policy))
-    notes += [_line(follower) for follower in inhibited]
-    still = f"still, for {_span(now - incident.fault_began)}: " if kind is EventKind.REMINDER else ""
-    return event(kind, incident, now, summary=still + incident.summary, notes=tuple(notes))
-
-
-def _line(incident: Incident) -> str:
-    """Return an inhibited incident as one line inside its cause's message."""
-    subject = f" {incident.subject}" if incident.subject else ""
-    return f"[{incident.status.name}] {incident.check}{subject}: {incident.summary}"
-
-
-def _flapping_note(state: CheckState, policy: AlertPolicy) -> str:
-    span = window(policy)
-    return (
-        f"it comes and goes: {len(state.flips)} times within {format_duration(span)}; "
-        f"its end is told when it has lasted for {format_duration(span / FLAP_CALM)}"
-    )
-
-
-def _span(seconds: float) -> str:
-    """Return a length of time as people write it: `30 s`, `40 min`, `3 h`, `1.5 h`, `2 d`."""
-    for length, unit, digits in ((86400.0, "d", 1), (3600.0, "h", 1), (60.0, "min", 0)):
-        if seconds >= length:
-            return f"{seconds / length:.{digits}f}".removesuffix(".0") + f" {unit}"
-    return f"{max(0.0, seconds):.0f} s"
+        span = window(policy)
+        notes.append(wording.flapping(len(state.flips), span, span / FLAP_CALM))
+    notes += map(wording.follower, inhibited)
+    summary = wording.reminder(incident, now) if kind is EventKind.REMINDER else incident.summary
+    return event(kind, incident, now, summary=summary, notes=tuple(notes))

@@ -13,11 +13,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from watchdogd.incidents import wording
 from watchdogd.incidents.models import EventKind
 from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
 from watchdogd.plugin import SWITCH_SET
 from watchdogd.system.text import excerpt, one_line, plain, verbatim
-from watchdogd.units import format_duration, iso
+from watchdogd.units import age, local_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,14 @@ BODY_LIMIT = 16_000
 
 SHOWN = 6
 """Events of one message that are told with their evidence; further ones by their first line."""
+
+ADVICE = 12
+"""Commands of the checks' own that one message shows."""
+
+_OPEN = frozenset(
+    {EventKind.OPENED, EventKind.WORSE, EventKind.EASED, EventKind.REMINDER, EventKind.ESCALATION}
+)
+"""What leaves somebody something to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +104,8 @@ def compose(
 def test_message(name: str, host: str, now: float) -> Message:
     """Return what `notify --test` sends."""
     return Message(
-        headline=f"[INFO] {one_line(name)}: test notification from {one_line(host)}",
-        body=f"Sent {iso(now)} by hand. Alerts will arrive here as this did; nothing needs to be done.",
+        headline=wording.first_line("INFO", name, f"test notification from {host}"),
+        body=f"Sent by hand at {local_time(now)}. Alerts will arrive as this did: nothing is to be done.",
         status="INFO",
         target=one_line(name),
         thread=f"test-{now:.3f}",
@@ -121,6 +130,8 @@ def _channels(event: IncidentEvent, routes: Mapping[str, Route], rules: MessageR
         channels = rules.escalate_to
     elif event.incident and event.incident.escalated_at is not None:
         channels = (*channels, *rules.escalate_to)
+    if event.calm:  # of people: everybody reads it, and no pager is woken
+        return [name for name in dict.fromkeys(channels) if name not in rules.standing]
     if not event.quiet:
         return list(dict.fromkeys(channels))
     ended = sorted(rules.standing) if event.kind is EventKind.RESOLVED else ()
@@ -154,6 +165,8 @@ def _word(event: IncidentEvent) -> str:
         return "REMINDER"
     if event.kind is EventKind.NOTICE:
         return event.label
+    if event.kind is EventKind.ACKNOWLEDGED:
+        return "INFO"
     return event.incident.status.name if event.incident else "OK"
 
 
@@ -161,18 +174,23 @@ def _rank(event: IncidentEvent) -> tuple[int, float]:
     return ORDER.index(_word(event)), event.at
 
 
-def _headline(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
-    route = routes.get(event.check, Route())
-    words = f"{_unnamed(event, foreign=route.foreign)}{event.summary}"
-    return f"[{_word(event)}] {one_line(event.target, 100)}: {one_line(words)}"
+def _fact(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
+    """Return what is said of it, whole."""
+    return one_line(f"{_subject(event, routes)}{event.told}", 1000)
 
 
-def _unnamed(event: IncidentEvent, *, foreign: bool) -> str:
+def _headline(event: IncidentEvent, routes: Mapping[str, Route], more: int = 0) -> str:
+    fact = f"{_subject(event, routes)}{event.summary}"
+    return wording.first_line(_word(event), event.target, fact, more, event.suspect)
+
+
+def _subject(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
     """Return the subject (which node, GPU, disk) to stand before a summary that does not name it; else empty.
 
     What built-in checks call by plain words (`inodes`, `must_see`) is no thing of many.
     """
     subject = event.incident.subject if event.incident else ""
+    foreign = routes.get(event.check, Route()).foreign
     if not foreign and not re.fullmatch(r"\S*[/\d]\S*", subject):
         return ""
     parts = [part for part in subject.split("/") if part]
@@ -190,21 +208,23 @@ def _message(
     worst = group[0]
     opener = next((event for event in group if event.kind is EventKind.OPENED or not event.incident), None)
     runbooks = dict.fromkeys(routes[event.check].runbook for event in group if event.check in routes)
-    parts = [_account(worst, now, lines=40), *_deeds(worst)]
+    headline = _headline(worst, routes, _others(group))
+    fact = _fact(worst, routes)
+    parts = ["" if fact in headline else fact, _answers(group, rules.command), _account(worst, now, lines=40)]
     for event in group[1:SHOWN]:
-        parts += [_headline(event, routes), _account(event, now, lines=8), *_deeds(event)]
+        parts += [f"[{_word(event)}] {_fact(event, routes)}", _account(event, now, lines=8)]
     parts.append("\n".join(_headline(event, routes) for event in group[SHOWN:]))
     parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
-    parts += [_answers(group, rules.command), _watcher(rules)]
+    parts += [_watcher(rules, worst)]
     return Message(
-        headline=_headline(worst, routes) + _more(group),
+        headline=headline,
         body=_body(parts),
         status=_word(worst),
         target=one_line(worst.target, 100),
         thread=_thread(opener or worst),
         at=worst.at,
         opens=opener is not None,
-        quiet=all(event.quiet for event in group),
+        quiet=all(event.quiet or event.calm for event in group),
         urgent=any(event.kind is EventKind.ESCALATION for event in group),
         incidents=tuple(sorted({event.incident.id for event in group if event.incident})),
         items=tuple(_item(event) for event in group),
@@ -212,10 +232,10 @@ def _message(
     )
 
 
-def _more(group: Sequence[IncidentEvent]) -> str:
+def _others(group: Sequence[IncidentEvent]) -> int:
     """Return how many further things a message tells of: a phone shows its first line alone."""
     told = {event.incident.id if event.incident else event.summary for event in group}
-    return f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+    return len(told) - 1
 
 
 def _body(parts: Iterable[str]) -> str:
@@ -225,59 +245,55 @@ def _body(parts: Iterable[str]) -> str:
 
 
 def _account(event: IncidentEvent, now: float, lines: int) -> str:
-    """Return since when, where, the evidence, and what else there is to know."""
-    facts = [_when(event, now), _where(event)]
-    evidence = event.details or (event.incident.details if event.incident else "")
+    """Return what watchdogd does next, since when it is so, the facts, the evidence and what was done."""
+    facts = [f"next: {wording.upcoming(event.upcoming)}"] if event.upcoming else []
+    facts += [_when(event, now), *map(one_line, event.facts)]
+    evidence = event.details or (event.incident.details if event.incident and not event.calm else "")
     parts = ["\n".join(fact for fact in facts if fact)]
-    if event.details.strip() or (evidence.strip() and event.kind is not EventKind.RESOLVED):
-        parts.append(verbatim(excerpt(evidence, lines, lines * 150)))
     if event.notes:
         parts.append("\n".join(one_line(note) for note in event.notes[:20]))
-    return "\n\n".join(parts)
+    if event.details.strip() or (evidence.strip() and event.kind is not EventKind.RESOLVED):
+        parts.append(verbatim(excerpt(evidence, lines, lines * 150)))
+    parts.append("\n".join(f"watchdogd did: {one_line(deed)}" for deed in event.done))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _when(event: IncidentEvent, now: float) -> str:
     incident = event.incident
-    if incident is None:
-        return f"At {iso(event.at)}."
+    if incident is None or event.kind in (EventKind.NOTICE, EventKind.ACKNOWLEDGED):
+        return f"At {local_time(event.at)}."
     if event.kind is EventKind.RESOLVED:
-        lasted = format_duration(event.at - incident.began)
-        return f"Lasted {lasted}, from {iso(incident.began)} to {iso(event.at)}."
-    since = (
-        f"Since {iso(incident.fault_began)}, for {format_duration(max(now, event.at) - incident.fault_began)}"
-    )
-    other = (
-        "" if incident.turned_at is None else f"; another fault was there before, since {iso(incident.began)}"
-    )
-    return f"{since}{other}."
-
-
-def _where(event: IncidentEvent) -> str:
-    named = [("run", event.run), ("check", event.check)]
-    if event.incident and event.incident.subject:
-        named.append(("subject", event.incident.subject))
-    where = ", ".join(f"{what} {one_line(name, 100)}" for what, name in named if name)
-    return f"Where: {where}" if where else ""
-
-
-def _deeds(event: IncidentEvent) -> list[str]:
-    return ["\n".join(f"watchdogd did: {one_line(record)}" for record in event.done)]
+        lasted = age(event.at - incident.began)
+        was = f"It was: [{incident.status.name}] {incident.summary}"
+        return (
+            f"Lasted {lasted}, from {local_time(incident.began)} to {local_time(event.at)}.\n{one_line(was)}"
+        )
+    since = incident.fault_began
+    return f"Since {local_time(since)}, for {age(max(now, event.at) - since)}."
 
 
 def _answers(group: Sequence[IncidentEvent], command: str) -> str:
-    """Return the commands to answer with, for what is still open."""
-    still = [event for event in group if event.incident and event.kind is not EventKind.RESOLVED]
-    if not still:
-        return ""
-    numbers = _numbers(still)
-    commands = [f"{command} ack {number}" for number in numbers[:SHOWN]]
-    if len(numbers) > SHOWN:
-        commands.append(f"{command} incidents")
-    commands.append(f"{command} silence {_quoted(still[0].target)} --for 2h")
-    runs = {event.run: "" for event in still if event.run}
-    runs |= {event.run: " --clear" for event in still if event.run and _is_stopped(event)}
-    commands += [f"{command} kill-switch {_quoted(run)}{clear}" for run, clear in runs.items()]
-    return "Answer with:\n" + verbatim("\n".join(commands))
+    """Return what to do next about what is still open: what helps with just this, then what always does."""
+    open_now = [event for event in group if event.incident and event.kind in _OPEN]
+    notices = [event for event in group if not event.incident]
+    advice = [line for event in (*open_now, *notices) for line in event.advice]
+    commands = [_for_home(line, command) for line in dict.fromkeys(advice)][:ADVICE]
+    if open_now:
+        runs = {event.run: "" for event in open_now if event.run and event.polled}
+        runs |= {event.run: " --clear" for event in open_now if event.run and _is_stopped(event)}
+        commands += [f"{command} kill-switch {_quoted(run)}{clear}" for run, clear in runs.items()]
+        numbers = _numbers(open_now)
+        commands += [f"{command} ack {number}" for number in numbers[:SHOWN]]
+        if len(numbers) > SHOWN:
+            commands.append(f"{command} incidents")
+        commands.append(f"{command} silence {_quoted(open_now[0].target)} --for 2h")
+    return "What you can do:\n" + verbatim("\n".join(dict.fromkeys(commands))) if commands else ""
+
+
+def _for_home(line: str, command: str) -> str:
+    """Return a command of ours as it is typed for this home."""
+    ours = "watchdogd "
+    return one_line(f"{command} {line.removeprefix(ours)}" if line.startswith(ours) else line)
 
 
 def _is_stopped(event: IncidentEvent) -> bool:
@@ -294,8 +310,12 @@ def _numbers(events: Iterable[IncidentEvent]) -> list[int]:
     return sorted({event.incident.id for event in events if event.incident})
 
 
-def _watcher(rules: MessageRules) -> str:
-    return f"Seen by {one_line(rules.name)}" + (f" on {one_line(rules.host)}" if rules.host else "")
+def _watcher(rules: MessageRules, event: IncidentEvent) -> str:
+    """Say who saw it, and by which check."""
+    host = f" on {one_line(rules.host)}" if rules.host else ""
+    about = f" {event.incident.subject}" if event.incident and event.incident.subject else ""
+    number = f", incident {event.incident.id}" if event.incident else ""
+    return f"Seen by {one_line(rules.name)}{host}; check {one_line(event.check + about, 200)}{number}"
 
 
 def _item(event: IncidentEvent) -> Item:
@@ -307,7 +327,7 @@ def _item(event: IncidentEvent) -> Item:
         if incident
         else event.label,
         check=one_line(event.check, 200),
-        summary=one_line(event.summary),
+        summary=one_line(event.told),
         subject=one_line(incident.subject, 200) if incident else "",
         incident=incident.id if incident else None,
         since=incident.began if incident else None,

@@ -21,7 +21,7 @@ from watchdogd.notify.delivery_policy import Health, Policy, after_failure, afte
 from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
 from watchdogd.notify.reports import DIGEST, Reports, digest, hearers
 from watchdogd.system.text import one_line
-from watchdogd.units import iso
+from watchdogd.units import local_time
 
 STORM = 20
 """Rows ready to go from which on many are sent before they are marked."""
@@ -199,7 +199,9 @@ def _sends(
 
 def joined(message: Message, ends: Sequence[Notification], overtaken: frozenset[Item]) -> Message:
     """Return the message as it is sent: with the ends told with it, and what newer ones said since."""
-    notes = [f"Before this, at {iso(end.message.at)}: {one_line(end.message.headline)}" for end in ends]
+    notes = [
+        f"Before this, at {local_time(end.message.at)}: {one_line(end.message.headline)}" for end in ends
+    ]
     notes += [
         f"No longer so, as was told since: [{item.status}] {one_line(item.summary)}" for item in overtaken
     ]

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from watchdogd.incidents.wording import first_line
 from watchdogd.notify.delivery_policy import Health, Policy
 from watchdogd.notify.message import ORDER
 from watchdogd.notify.notification import Message, Notification, addressed
 from watchdogd.system.text import excerpt, one_line, verbatim
-from watchdogd.units import format_duration
+from watchdogd.units import format_duration, local_time
 
 ABOUT = "outbox-"
 """How the threads of reports begin."""
@@ -68,9 +69,11 @@ class Reports:
             lines.append(f"… and {len(about) - len(lines)} more: {command} outbox")
         details = f"{verbatim(excerpt(chr(10).join(lines), 25, 4000))}\n\n" if lines else ""
         digits = hashlib.sha256(f"{self._channel} {text} {self._now}".encode()).hexdigest()[:16]
+        headline = first_line(status, self._policy.name, text)
+        whole = "" if text in headline else f"{text}\n\n"
         message = Message(
-            headline=f"[{status}] {one_line(self._policy.name, 100)}: {text}",
-            body=f"{details}Look and try with:\n{verbatim(f'{command} outbox')}\n"
+            headline=headline,
+            body=f"{whole}{details}Look and try with:\n{verbatim(f'{command} outbox')}\n"
             f"{verbatim(f'{command} notify --test {self._channel}')}",
             status=status,
             target=one_line(self._policy.name, 100),
@@ -107,9 +110,9 @@ def digest(
     shown = verbatim(excerpt("\n".join(lines), 100, LIMIT))
     last = {(item.line, item.incident): item for message in messages for item in message.items}
     message = Message(
-        headline=f"[{worst}] {one_line(policy.name, 100)}: {len(rows)} messages {occasion}: {told}",
-        body=f"What came {occasion}:\n\n{shown}\n\n"
-        f"All that is open:\n{verbatim(f'{policy.command} incidents')}",
+        headline=first_line(worst, policy.name, f"{len(rows)} messages {occasion}: {told}"),
+        body=f"All that is open:\n{verbatim(f'{policy.command} incidents')}\n\n"
+        f"What came {occasion}, at times of {local_time(wall).rpartition(' ')[2]}:\n\n{shown}",
         status=worst,
         target=one_line(policy.name, 100),
         thread=f"{DIGEST}{digits}",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import queue
 import signal
 import threading
@@ -139,13 +140,16 @@ def _stacks(task: ActionTask) -> ActionOutcome:
     taken = stack_collection.take(str(task.home.path), live, STACKS)
     text = "\n".join(stack_summary.lines(taken.folded))
     if not (taken.folded.ranks or taken.folded.helpers):
-        return ActionOutcome("; ".join([*taken.notes, *text.splitlines()[:1]]), text, ok=False)
+        why = stack_summary.unreadable(taken.folded) or "; ".join(taken.notes) or "no process was found"
+        said = "; ".join([*taken.notes, *text.splitlines()[:1]])
+        return ActionOutcome(said, text, ok=False, short=f"no stacks: {why}")
     notes = f" ({'; '.join(taken.notes)})" if taken.notes else ""
     summary = stack_summary.summary(taken.folded) + notes
     try:
-        return ActionOutcome(f"{summary}; {evidence.put(task, 'stacks.txt', text)}", text)
+        kept = str(evidence.put(task, "stacks.txt", text))
     except OSError as error:  # a full disk: what was seen is told all the same
-        return ActionOutcome(f"{summary}; not kept: {error.strerror or error}", text)
+        kept = f"not kept: {error.strerror or error}"
+    return ActionOutcome(f"{summary}; {kept}", text, short="stacks taken")
 
 
 def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
@@ -155,11 +159,15 @@ def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
             job_actions.spare(task, run)
         switch = switch_places.find(str(task.home.path), run.name, kind)
         touch = switches.my_signature(f"watchdogd, {task.record.trigger}: {task.incident.summary}")
-        pressed = switches.press(switch, touch)
+        pressed = switches.press(switch, touch, automatic=True)
         done = [f"{' and '.join(pressed.made)} is set"] if pressed.made else []
         done += [f"it was set already {pressed.before}"] if pressed.before and not done else []
         troubles = [*pressed.failed, *switches.unseen_by(switch, pressed)]
-        return ActionOutcome("; ".join([*done, *troubles]), ok=not troubles)
+        said = "; ".join([*done, *troubles])
+        short = f"{switch.name} pressed by watchdogd" if pressed.made else f"{switch.name} was set already"
+        return ActionOutcome(
+            said, ok=not troubles, short=f"{short}, but {troubles[0]}" if troubles else short
+        )
 
     return press
 
@@ -176,10 +184,13 @@ def _exec(task: ActionTask) -> ActionOutcome:
         output_limit=64 * 1024,
         ending=task.ending,
     )
+    name = os.path.basename(task.record.action.words[0])
     if not answer.ok:
-        return ActionOutcome(_failure(answer), ok=False)
+        failure = _failure(answer)
+        return ActionOutcome(failure, ok=False, short=f"{name} failed: {failure}")
     said = answer.output.strip().splitlines()
-    return ActionOutcome(f"ended well after {answer.seconds:.1f} s" + (f": {said[-1]}" if said else ""))
+    text = f"ended well after {answer.seconds:.1f} s" + (f": {said[-1]}" if said else "")
+    return ActionOutcome(text, short=f"{name} ran")
 
 
 def _failure(answer: command.Answer) -> str:

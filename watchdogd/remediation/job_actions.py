@@ -27,7 +27,7 @@ from watchdogd.system import account, command
 from watchdogd.system.number import count
 from watchdogd.system.pathname import file_name
 from watchdogd.system.smallfile import read_head
-from watchdogd.units import iso
+from watchdogd.units import local_time
 
 LINES = {
     ("cancel", "slurm"): ("scancel",),
@@ -127,7 +127,9 @@ def _to_waiting(what: str, done: str, task: ActionTask) -> ActionOutcome:
     orders = [f"{', '.join(said)} {'is' if len(said) == 1 else 'are'} {done}"] if said else []
     release = [f"go on with: scontrol release {' '.join(shlex.quote(job.handle) for job in mine)}"]
     again = release if what == "hold" and said and run.backend == "slurm" else []
-    return ActionOutcome("; ".join([*orders, *failed, *again]), ok=not failed)
+    jobs = f"{len(said)} waiting job{'s' if len(said) != 1 else ''}"
+    short = f"{jobs} {done}" + (f", {len(failed)} not" if failed else "")
+    return ActionOutcome("; ".join([*orders, *failed, *again]), ok=not failed, short=short)
 
 
 def resubmit(task: ActionTask) -> ActionOutcome:
@@ -139,7 +141,10 @@ def resubmit(task: ActionTask) -> ActionOutcome:
         raise WatchdogError(stopped)
     found = live_job.queued(run, task.users)
     if found:
-        return ActionOutcome(f"not needed: {_named(found[0])} is in the queue")
+        return ActionOutcome(
+            f"not needed: {_named(found[0])} is in the queue",
+            short=f"{_named(found[0])} is in the queue already",
+        )
     reason = distrust(script, team_of(task.home.path))
     if reason:
         raise WatchdogError(f"{script} is not submitted: {reason}")
@@ -150,7 +155,8 @@ def resubmit(task: ActionTask) -> ActionOutcome:
     nodes = node_list.excluded(task.home, run.name, time.time())
     job_id = slurm.sbatch((*_options(script, run, nodes), str(script)), "")
     without = f", without {', '.join(nodes)} (under suspicion)" if nodes else ""
-    return ActionOutcome(f"{script.name} is submitted as job {job_id}{without}")
+    submitted = f"submitted as job {job_id}{without}"
+    return ActionOutcome(f"{script} is {submitted}", short=f"{script.name} {submitted}")
 
 
 def _options(script: Path, run: Run, nodes: Iterable[str]) -> list[str]:
@@ -186,11 +192,11 @@ def _tell_batch_system(what: str, task: ActionTask, run: Run) -> ActionOutcome:
         return ActionOutcome(f"{line}: {answer.complaint()}", ok=False)
     done = "requeued" if what == "requeue" else "cancelled"
     outcome = f"{_named(job)}{f' on {job.nodes}' if job.nodes else ''} is {done}"
-    exclusion = task.record.action.exclusion
+    short, exclusion = f"{_named(job)} {done}", task.record.action.exclusion
     if exclusion is None:
-        return ActionOutcome(outcome)
+        return ActionOutcome(outcome, short=short)
     left_out = _leave_out(task, job, exclusion.most)
-    return ActionOutcome(f"{outcome}, {left_out.text}", ok=left_out.ok)
+    return ActionOutcome(f"{outcome}, {left_out.text}", ok=left_out.ok, short=f"{short}, {left_out.text}")
 
 
 def _words_for(what: str, run: Run) -> tuple[str, ...]:
@@ -235,7 +241,7 @@ def _is_later(job: Job, task: ActionTask) -> bool:
 
 def _spared(job: Job) -> WatchdogError:
     return WatchdogError(
-        f"{_named(job)} started at {iso(job.started_at or 0.0)}, after the incident: it is spared"
+        f"{_named(job)} started after the incident, at {local_time(job.started_at or 0.0)}: it is spared"
     )
 
 
@@ -252,7 +258,9 @@ def _terminate(task: ActionTask, run: Run) -> ActionOutcome:
             continue  # it has ended by itself
         except PermissionError:
             return ActionOutcome(f"process {pid} is another user's, who alone may: kill {pid}", ok=False)
-    return ActionOutcome(f"SIGTERM is sent to {', '.join(map(str, pids))}")
+    return ActionOutcome(
+        f"SIGTERM is sent to {', '.join(map(str, pids))}", short="processes ended by SIGTERM"
+    )
 
 
 def _named(job: Job) -> str:

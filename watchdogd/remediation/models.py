@@ -58,7 +58,7 @@ class ActionRecord:
 
     `trigger` is the key that asked for it (`on_hang`), empty for evidence. `state` is `begun`, `done`,
     `failed`, `skipped` (never begun, and why) or `lost` (nobody knows whether it was done). Times are
-    seconds since the epoch.
+    seconds since the epoch. `short` is the outcome as a first line has it; `owed`: nobody heard of it yet.
     """
 
     incident: int
@@ -69,6 +69,8 @@ class ActionRecord:
     state: str = BEGUN
     outcome: str = ""
     ended_at: float | None = None
+    short: str = ""
+    owed: bool = False
 
     @property
     def key(self) -> tuple[int, str, str]:
@@ -78,6 +80,16 @@ class ActionRecord:
     @property
     def ended(self) -> bool:
         return self.state != BEGUN
+
+    @property
+    def said(self) -> str:
+        """Return its outcome as a first line has it: `job 501 requeued`, `requeue failed: access denied`."""
+        if self.state in (DONE, FAILED) and self.short:
+            return self.short
+        if self.state == LOST:
+            return f"{self.action.label} perhaps done, look yourself"
+        verdict = {DONE: "done", FAILED: "failed", SKIPPED: "not done"}
+        return f"{self.action.label} {verdict.get(self.state, 'begun')}: {self.outcome}"
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -125,11 +137,15 @@ class ActionTask:
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """Outcome in one line, with further lines of evidence; `ok` is False where it failed."""
+    """Outcome in one line, with further lines of evidence; `ok` is False where it failed.
+
+    `short` is the outcome as a first line has it (`job 501 requeued`); left out: `text` stands there.
+    """
 
     text: str
     details: str = ""
     ok: bool = True
+    short: str = ""
 
 
 def incident_as_json(task: ActionTask) -> dict[str, Any]:
@@ -146,6 +162,8 @@ def incident_as_json(task: ActionTask) -> dict[str, Any]:
         "opened_at": iso(incident.opened_at),
         "resolved_at": None if incident.resolved_at is None else iso(incident.resolved_at),
         "summary": incident.summary,
+        "facts": list(incident.facts),
+        "advice": list(incident.advice),
         "details": incident.details,
         "trigger": task.record.trigger or None,
         "evidence": str(task.home.evidence / str(incident.id)),

@@ -120,7 +120,7 @@ def _begun(
 
 
 def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
-    """Put the suspect into the first line of the event, and what is known of it below."""
+    """Name the suspect, which the first line keeps, and put what is known of it below."""
     event, result, task, run = stall.event, stall.result, stall.task, stall.task.record.run
     slow = result.kind == SLOW
     try:
@@ -137,10 +137,11 @@ def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
         notes.append(
             f'stacks of its ranks: on_hang = ["stacks"] under [runs.{run}], or: watchdogd stacks {run}'
         )
-    summary = _first(found, stall)
-    more = [event.summary] if summary != event.summary else []
+    suspect = _named_first(found)
+    summary = result.short if suspect and result.short else event.summary
+    more = [event.summary] if suspect else []
     details = "\n".join(filter(None, ["\n".join([*more, *lines]), event.details or result.details]))
-    return replace(event, summary=summary, details=details, notes=tuple(notes))
+    return replace(event, summary=summary, suspect=suspect, details=details, notes=tuple(notes))
 
 
 def put_under_suspicion(home: Home, run: Run, found: Suspicion, why: str, lasts: float) -> None:
@@ -156,10 +157,9 @@ def put_under_suspicion(home: Home, run: Run, found: Suspicion, why: str, lasts:
             log.exception("node %s is not listed", node)
 
 
-def _first(found: Suspicion, stall: StallInquiry) -> str:
-    """Name the suspect in the first line; a weak suspicion alone stands below: the first line is believed."""
-    words = found.words() if found.culprits and found.culprits[0].weight > (1, 1) else ""
-    return f"{stall.result.short or stall.event.summary}; {words}" if words else stall.event.summary
+def _named_first(found: Suspicion) -> str:
+    """Return whom the first line names; a weak suspicion alone stands below: the first line is believed."""
+    return found.words() if found.culprits and found.culprits[0].weight > (1, 1) else ""
 
 
 # ------------------------------------------------------------------ asking

@@ -42,6 +42,14 @@ def lines(folded: StackSummary) -> Iterator[str]:
         yield from (f"    {_unread(process)}" for process in folded.unread)
 
 
+def unreadable(picture: StackSummary) -> str:
+    """Return why the first process could not be read, in a few words; empty: all could."""
+    for process in picture.unread:
+        word = {"T": "is stopped", "D": "hangs in the kernel", "Z": "is dead"}.get(process.state[:1])
+        return f"the process {word} (state {process.state[0]})" if word else process.trouble
+    return ""
+
+
 def who(members: Sequence[Process]) -> str:
     """Return `node5 ranks 40,41`, `node[5-6] ranks 40-55`, or process ids where there are no ranks."""
     nodes = stack_folding.names(process.node for process in members)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from watchdogd.batch import pending_reasons
 from watchdogd.batch.models import Ending, Job
 from watchdogd.plugin import Status
-from watchdogd.units import format_duration, iso
+from watchdogd.units import age, local_time
 
 PATIENCE = 3600.0
 """A job that waits for longer than its cadence, and than this (seconds), is told."""
@@ -49,12 +49,12 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResu
     running = [job for job in jobs if not job.waiting]
     if running:
         first = min(running, key=lambda job: job.started_at or now)
-        since = f" since {iso(first.started_at)}" if first.started_at else ""
-        return JobResult(Status.OK, f"job {job_id} runs on {first.nodes or 'a node'}{since}")
+        since = f" for {age(now - first.started_at)}" if first.started_at else ""
+        return JobResult(Status.OK, f"job {job_id} runs{since} on {first.nodes or 'a node'}")
     waits = f"job {job_id} waits ({jobs[0].reason or 'no reason given'})"
     since_when = min((job.submitted_at for job in jobs if job.submitted_at), default=now)
     if now - since_when > max(every, PATIENCE):
-        return JobResult(Status.WARNING, f"{waits} since {iso(since_when)}; none is submitted beside it")
+        return JobResult(Status.WARNING, f"{waits} for {age(now - since_when)}, none is submitted beside it")
     return JobResult(Status.OK, waits)
 
 
@@ -69,14 +69,14 @@ def over(endings: Sequence[Ending], job_id: str) -> JobResult:
     last = max(ending.ended_at or 0.0 for ending in endings)
     if not failed:
         lasted = max((ending.lasted for ending in endings if ending.lasted is not None), default=None)
-        took = f" after {format_duration(lasted)}" if lasted is not None else ""
-        return JobResult(Status.OK, f"job {job_id} ended well{took}, {iso(last)}")
+        took = f" after {age(lasted)}" if lasted is not None else ""
+        return JobResult(Status.OK, f"job {job_id} ended well{took}, at {local_time(last)}")
     if len(endings) == 1:
-        return JobResult(Status.CRITICAL, f"job {job_id} {_how(failed[0])}, {iso(last)}")
+        return JobResult(Status.CRITICAL, f"job {job_id} {_how(failed[0])}, at {local_time(last)}")
     some = ", ".join(f"{ending.id} {_how(ending)}" for ending in failed[:_SHOWN])
     more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
     how_many = f"{len(failed)} of {len(endings)} tasks of job {job_id} did not end well"
-    return JobResult(Status.CRITICAL, f"{how_many}: {some}{more}, {iso(last)}")
+    return JobResult(Status.CRITICAL, f"{how_many}: {some}{more}, at {local_time(last)}")
 
 
 def worse(end: JobResult, present: JobResult) -> JobResult:
@@ -89,5 +89,5 @@ def worse(end: JobResult, present: JobResult) -> JobResult:
 
 def _how(ending: Ending) -> str:
     where = f" on {ending.nodes}" if ending.nodes else ""
-    took = f" after {format_duration(ending.lasted)}" if ending.lasted is not None else ""
+    took = f" after {age(ending.lasted)}" if ending.lasted is not None else ""
     return f"{ending.how}{where}{took}"

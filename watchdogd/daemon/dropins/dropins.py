@@ -26,7 +26,7 @@ from watchdogd.plugin import Result, Status, check, critical, unknown
 from watchdogd.system import command, umask
 from watchdogd.system.command import Failure
 from watchdogd.system.smallfile import read_head
-from watchdogd.units import format_duration, parse_duration
+from watchdogd.units import age, parse_duration
 
 CADENCES = {"cron.hourly": 3600.0, "cron.daily": 86400.0, "cron.weekly": 7 * 86400.0}
 """Seconds between two runs, by folder; `cron.every-<duration>` says its own."""
@@ -224,14 +224,14 @@ def executable(path: str, home: str, deadline: float) -> Result:
     try:
         os.chdir(home)  # where it starts: this process does nothing else
     except OSError as error:
-        return unknown(f"{home} cannot be entered: {error.strerror}")
+        return unknown(f"home cannot be entered: {error.strerror}").saying(home)
     answer = _ask(path, home, deadline)
     if answer.exit_code is not None:
         return nagios.read(answer.exit_code, answer.output, answer.errors)
     if answer.failure is not Failure.LATE:
         return unknown(str(Problem(answer.trouble, _fix(answer.errno, path))))
     details = "\n".join(filter(None, [answer.output.strip(), answer.errors.strip()]))
-    return unknown(f"did not end within {format_duration(deadline)} and was killed", details=details)
+    return unknown(f"did not end within {age(deadline)} and was killed", details=details)
 
 
 @check

@@ -1,0 +1,436 @@
+"""What the checks say of everything that can go wrong, as their own functions say it: (name, result)."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from watchdogd.batch.models import Ending, Job, Snapshot
+from watchdogd.batch.sinfo import SlurmNode
+from watchdogd.checks import free_space, node_checks
+from watchdogd.checks.checkpoint_inventory import Cadence
+from watchdogd.checks.free_space import FreeSpaceLimits
+from watchdogd.daemon.dependencies import Dependency, Probes, queue_result
+from watchdogd.daemon.self_monitoring import SelfMonitoring
+from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.parsers.probe_sample import Disk, JobProcess, NodeMemory, Usage
+from watchdogd.parsers.quota.lfs_quota import StorageTarget
+from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, INODES, StorageLimit
+from watchdogd.plugin import Amount, History, Result, Run, Sign, Status
+from watchdogd.plugins.checkpoint_age.check import checkpoint_age
+from watchdogd.plugins.disk_quota import path_state, storage_targets, write_test
+from watchdogd.plugins.disk_quota.check import DiskState, Outlook, _source, _told, _worded
+from watchdogd.plugins.disk_quota.path_state import PathState, PathView
+from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, Quotas
+from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
+from watchdogd.plugins.gpu_health.check import _fault
+from watchdogd.plugins.gpu_health.check import judge as judge_gpus
+from watchdogd.plugins.gpu_health.faults import Fault, GpuLimits
+from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
+from watchdogd.plugins.gpu_health.standstill import Patience, _hang, _idle
+from watchdogd.plugins.job_liveness.check import judge
+from watchdogd.plugins.job_liveness.job_history import KillSwitch, begin_round
+from watchdogd.plugins.job_liveness.model import LivenessLimits
+from watchdogd.plugins.job_liveness.postmortem import PostMortem
+from watchdogd.plugins.log_staleness.check import log_staleness
+from watchdogd.plugins.log_staleness.log_verdicts import _loss, _pace, _skips, _unread
+from watchdogd.plugins.log_staleness.loss_level import Level
+from watchdogd.plugins.log_staleness.numbers import SLOW
+from watchdogd.plugins.log_staleness.run_log import Pace, RunLog, Skips, Unread
+from watchdogd.plugins.memory_leak.check import MemoryLimits, whole
+from watchdogd.plugins.memory_leak.check import judge as judge_memory
+from watchdogd.plugins.node_disks.check import judge as judge_disks
+from watchdogd.plugins.node_health.check import SuspectNode, _exclusion, of_jobs, spares
+from watchdogd.probe.answers import GpuSurvey
+from watchdogd.system.mounts import Mount
+
+START = 1_795_800_000.0
+MINUTE, HOUR = 60.0, 3600.0
+RUN = Run("llama-7b", "llama-7b", users=frozenset({"alice"}))
+GB, TB = 1e9, 1e12
+
+Said = Iterator[tuple[str, Result]]
+
+
+def job(number: str = "329", **fields: Any) -> Job:
+    """A running job of the run."""
+    values: dict[str, Any] = {
+        "name": "llama-7b", "user": "alice", "state": "RUNNING", "nodes": "node[2-3]", "node_count": 2,
+        "submitted_at": START - 900, "started_at": START - 300,
+    }  # fmt: skip
+    return Job(number, number, **{**values, **fields})
+
+
+def waits(number: str = "331", reason: str = "Priority", **fields: Any) -> Job:
+    """A job of the run that waits."""
+    return job(number, state="PENDING", nodes="", started_at=None, reason=reason, **fields)
+
+
+def end(number: str = "329", **fields: Any) -> Ending:
+    """The end of a job of the run."""
+    values: dict[str, Any] = {
+        "name": "llama-7b", "user": "alice", "state": "FAILED", "exit_code": 1, "signal": 0,
+        "submitted_at": START - 900, "started_at": START - 300, "ended_at": START + 90, "nodes": "node[2-3]",
+    }  # fmt: skip
+    return Ending(number, number, **{**values, **fields})
+
+
+def liveness(
+    *rounds: dict[str, Any],
+    switch: KillSwitch | None = None,
+    cause: str = "",
+    run: Run = RUN,
+    **limits: Any,
+) -> dict[str, Result]:
+    """What is said in the last of some rounds a minute apart; notices under `notice`."""
+    history, now = begin_round(None, START), START
+    results: list[Result] = []
+    found = PostMortem(cause, "work lost: 12m since global_step1200" if cause else "")
+    for each in rounds:
+        now += each.pop("after", MINUTE)
+        snapshot = Snapshot(now, **{"jobs": (), "endings": (), "users": frozenset({"alice"}), **each})
+        history, results = judge(
+            run, snapshot, begin_round(history, now), switch, LivenessLimits(**limits), lambda *_: found, now
+        )
+    return {"notice" if result.notice else result.subject: result for result in results}
+
+
+def job_liveness() -> Said:
+    runs = {"jobs": (job(),)}
+    gone: dict[str, Any] = {"state": "FAILED", "exit_code": 1}
+    yield "gone, with its cause", liveness(runs, {"endings": (end(**gone),)}, cause="GPU out of memory")[""]
+    yield "gone, no cause known", liveness(runs, {"endings": (end(state="TIMEOUT", exit_code=0),)})[""]
+    cancelled: dict[str, Any] = {"state": "CANCELLED", "exit_code": 0, "ended_at": START - 279}
+    yield "cancelled by its owner", liveness(runs, {"endings": (end(**cancelled, cancelled_by="alice"),)})[""]
+    yield (
+        "cancelled by somebody else",
+        liveness(runs, {"endings": (end(**cancelled, cancelled_by="root"),)})[""],
+    )
+    yield (
+        "gone, nobody knows how",
+        liveness(runs, *[{"endings": None, "endings_trouble": "sacct is off"}] * 4)[""],
+    )
+    process = Run("llama-7b", "llama-7b", backend="process", pid_file="/work/train.pid")
+    here = {"jobs": (job("4711", nodes="ws1"),), "backend": "process", "endings": None}
+    yield (
+        "a process that is gone",
+        liveness(here, {"backend": "process", "endings": None}, run=process, absent_after=0.0)[""],
+    )
+    yield "finished, or out of jobs", liveness(runs, {"endings": (end(state="COMPLETED", exit_code=0),)})[""]
+    yield "runs", liveness(runs)[""]
+    yield "waits", liveness({"jobs": (waits(start_estimate=START + 7200),)})[""]
+    yield "never seen alive", liveness({}, {"after": 300.0})[""]
+    yield (
+        "of a user who does not count",
+        liveness({}, {"after": 300.0, "elsewhere": (job("7", user="carol"),)})[""],
+    )
+    yield "none of its jobs counts", liveness(runs, {"after": 300.0, "elsewhere": (job(user="carol"),)})[""]
+    yield (
+        "never seen, and perhaps hidden",
+        liveness({}, {"veiled": True}, run=replace(RUN, users=frozenset()))[""],
+    )
+    yield "suspended", liveness({"jobs": (job(state="SUSPENDED"),)}, {"jobs": (job(state="SUSPENDED"),)})[""]
+    leaving = {"jobs": (job(state="COMPLETING"),)}
+    yield "its job does not leave", liveness(leaving, {**leaving, "after": 1000.0})[""]
+    late = {"jobs": (waits(start_estimate=START - 7200),)}
+    yield "starts later than estimated", liveness(late)[""]
+    yield "never starts", liveness({"jobs": (waits(reason="QOSMinGRES"),)})[""]
+    yield "held by its user", liveness({"jobs": (waits(reason="JobHeldUser"),)})[""]
+    yield "renamed", liveness(runs, {"jobs": (), "renamed": (job(name="llama 2"),)})[""]
+    yield "in a state that nobody knows", liveness({"jobs": (job(state="HIBERNATING"),)})[""]
+    switch = KillSwitch(START, "alice", "wrong learning rate")
+    yield (
+        "stopped on request",
+        liveness(runs, {"endings": (end(state="COMPLETED", exit_code=0),)}, switch=switch)[""],
+    )
+    yield (
+        "stopped, with jobs left",
+        liveness(
+            runs,
+            {"jobs": (waits(tasks=3),), "endings": (end(state="COMPLETED", exit_code=0),)},
+            switch=switch,
+        )[""],
+    )
+    yield "disobeys its kill switch", liveness(runs, {"jobs": (job(),), "after": 1200.0}, switch=switch)[""]
+    yield "a kill switch left set", liveness({"jobs": (waits(tasks=3),), "after": 1200.0}, switch=switch)[""]
+    yield (
+        "the queue does not answer",
+        liveness({"jobs": None, "trouble": "squeue did not answer in 20 s"})[""],
+    )
+    yield "less queued than wanted", liveness(runs, min_queued=2)["queue"]
+    near = {"jobs": (job(ends_at=START + 1200, time_limit=72300.0),)}
+    yield "its walltime ends, nothing waits", liveness(near)["queue"]
+    crashed = [
+        end(str(300 + at), started_at=START + 60 * at - 50, ended_at=START + 60 * at) for at in range(1, 5)
+    ]
+    loop = [
+        {"jobs": (job(str(301 + at), started_at=START + 60 * at + 2),), "endings": tuple(crashed[:at])}
+        for at in range(1, 5)
+    ]
+    yield "a crash loop", liveness({"jobs": (job("301"),)}, *loop)["crashes"]
+    yield (
+        "a job failed, the next took over",
+        liveness(
+            runs,
+            {"jobs": (job("330", started_at=START + 95),), "endings": (end(),)},
+            cause="GPU out of memory",
+        )["notice"],
+    )
+    lost = {"jobs": (job("330", started_at=START + 95),), "endings": None, "endings_trouble": "sacct is off"}
+    yield "a job is lost, the next took over", liveness(runs, lost, {**lost, "after": 100.0})["notice"]
+    yield (
+        "requeued",
+        liveness(runs, {"jobs": (waits("329", "BeginTime", start_estimate=START + 120),)})["notice"],
+    )
+    finished = replace(RUN, finished="alice at 28 Nov 22:05:20 CET")
+    yield "marked finished", liveness({"jobs": ()}, run=finished)["notice"]
+
+
+def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict[str, Result]:
+    """What log_staleness says of a log with these lines, a minute apart, and then nothing for so long.
+
+    What is long is looked at twelve times.
+    """
+    log, now = folder / "train.log", START
+    memory: dict[str, Any] = {}
+    log.write_text("")
+    found: dict[str, Result] = {}
+    jobs = wanted.pop("jobs", (job(),))
+    signs = wanted.pop("signs", ())
+    run = replace(RUN, signs=signs)
+    looks = min(int(minutes), 12)
+    for line in [*text.splitlines(), *[""] * looks]:
+        now += MINUTE if line else MINUTE * minutes / looks
+        if line:
+            with log.open("a") as file:
+                file.write(line + "\n")
+            os.utime(log, (now, now))
+        snapshot = Snapshot(now, jobs=jobs)
+        given = {"run": run, "snapshot": snapshot, "memory": memory, "now": now, "failed": 0}
+        parameters = {"log": str(log), "stale_after": 90.0, **wanted}
+        found = {each.subject: each for each in log_staleness.results(parameters, given)}
+    return found
+
+
+STEPS = "\n".join(f"iteration {at}/9000 | lm loss: {3 - at / 10:.3f}" for at in range(1, 9))
+
+
+def log(folder: Path) -> Said:
+    yield "stalled", lines(folder, STEPS, minutes=4)[""]
+    crash = f"{STEPS}\n[rank7]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    yield "stalled, with its cause", lines(folder, crash, minutes=4)[""]
+    yield (
+        "output but no progress",
+        lines(folder, STEPS + "\nwaiting for the others" * 4, stale_after=90.0)[""],
+    )
+    seen = Sign("checkpoints", "its checkpoints grew by 12 GB", START + 130 * MINUTE, START + 10 * MINUTE)
+    yield "silent, but it seems to work", lines(folder, STEPS, minutes=123, signs=(seen,))[""]
+    done = "\n".join(f"iteration {at}/8 | lm loss: 2.3" for at in range(1, 9))
+    yield "all steps done", lines(folder, done, minutes=90, stale_after="auto")[""]
+    yield "makes progress", lines(folder, STEPS)[""]
+    yield "no log yet", lines(folder, STEPS, minutes=3, log=str(folder / "none.log"))[""]
+    yield "nobody knows whether it runs", lines(folder, STEPS, minutes=4, jobs=None)[""]
+    yield (
+        "no line matches progress",
+        lines(folder, "hello\n" * 5, minutes=0, progress=r"step (\d+)", grace=90.0)[""],
+    )
+    nan = STEPS + "\n" + "\n".join(f"iteration {at}/9000 | lm loss: nan" for at in range(9, 14))
+    yield "the loss is NaN", lines(folder, nan)["loss"]
+    must: dict[str, Any] = {
+        "must_not_see": (r"Using \[0\]nmn0",),
+        "must_see": ({"match": "aws-ofi", "within": "2m"},),
+    }
+    forbidden = lines(folder, f"NET/OFI Using [0]nmn0\n{STEPS}", **must)
+    yield "a forbidden line", forbidden["must_not_see"]
+    yield "an expected line is missing", forbidden["must_see"]
+    yield "a loss that is fine", lines(folder, STEPS)["loss"]
+    yield "its job is over", lines(folder, STEPS, jobs=())[""]
+    state = RunLog()
+    state.curves.level, state.curves.pace = Level(), Pace("iteration", "iteration", Level(SLOW))
+    for at in range(100):
+        state.curves.level.take((2.3 if at < 60 else 6.9) + 0.01 * (at % 3))
+        state.curves.pace.level.take((0.9 if at < 60 else 2.1) + 0.01 * (at % 3))
+    yield "the loss has risen", next(_loss(state))
+    yield "slower than before", next(_pace(state))
+    state.told.skips = Skips((1,) * 20, 60)
+    yield "gradients overflow", next(_skips(state))
+    state.files.unread = Unread(3, "bytes 100 to 200 of train.log", now=True)
+    yield "part of the log was not read", next(_unread(state))
+
+
+def verdict(free: float, total: float, kind: str = BYTES, of: str = FILE_SYSTEM, **more: Any) -> Any:
+    """A judged limit."""
+    return replace(
+        free_space.judge(StorageLimit(kind, of, used=total - free, hard=total), FreeSpaceLimits()), **more
+    )
+
+
+def disk() -> Said:
+    look = Outlook(History(), START, saving=Cadence(2.3 * TB, 3 * HOUR))
+    path = "/scratch/project_1"
+    yield (
+        "nearly full",
+        _worded(path, [verdict(1.2 * TB, 50 * TB, left=7 * HOUR)], look, "most is held by bob (30 TB)"),
+    )
+    group = verdict(9 * TB, 100 * TB, of="quota of group six")
+    yield "a quota nearly used up", _worded(path, [group], Outlook(History(), START), "")
+    yield "few inodes left", _worded(path, [verdict(20_000, 1e6, INODES)], look, "")
+    yield "full", _worded(path, [verdict(0, 50 * TB)], look, "")
+    yield "room", _worded(path, [verdict(40 * TB, 50 * TB)], look, "")
+    yield "its quotas are not known", _source(path, Quotas((), trouble="lfs is not installed"), START)
+    targets = [
+        StorageTarget("OST0003", BYTES, 100 * GB, 99 * GB, 1 * GB),
+        StorageTarget("OST0004", BYTES, 100 * GB, 5 * GB, 95 * GB),
+    ]
+    yield (
+        "storage targets nearly full",
+        next(iter(storage_targets.judge(path, targets, {BYTES: (None, None), INODES: (None, None)}))),
+    )
+    was = PathState(Mount("/scratch", "lustre", "mds:/scratch"), host=os.uname().nodename, hangs=START - 200)
+    yield "does not answer", path_state._stuck(path, OSError("no answer within 15 s"), was, START)  # type: ignore[arg-type]
+    yield "is missing", path_state._unreachable(path, OSError(errno.ENOENT, "No such file"), PathState())
+    yield (
+        "may not be entered",
+        path_state._unreachable(path, OSError(errno.EACCES, "Permission denied"), PathState()),
+    )
+    yield "writing hangs", write_test._hangs(f"{path} on login1", START - 200, START)
+    yield "cannot be written", write_test._failed(f"{path} on login1", "written", errno.ENOSPC)
+    yield (
+        "the file system reports no size",
+        next(_told(path, {}, look, QuotaPath(path, Mount("/", "", ""), START), "auto", DiskState())),
+    )
+    lustre, other = Mount("/scratch", "lustre", "mds:/scratch"), Mount("/", "ext4", "/dev/sda1")
+    here = os.statvfs("/")
+    moved = PathState(lustre, host=os.uname().nodename)
+    yield "is not mounted any more", _some(path_state._moved(path, PathView(1, here, other), moved))
+    new = PathView(1, here, Mount("/scratch", "xfs", "/dev/sdb1"))
+    yield "another file system", _some(path_state._replaced(path, new, moved, START))
+    proc = SimpleNamespace(stat=SimpleNamespace(f_flag=os.ST_RDONLY))
+    yield "is read-only", _some(path_state._read_only(path, proc))  # type: ignore[arg-type]
+    small = {BYTES: FreeSpaceLimits(), INODES: FreeSpaceLimits()}
+    for name, each in (
+        ("a node's disk is short", Disk(2 * GB, 100 * GB)),
+        ("a node's disk is read-only", Disk(50 * GB, 100 * GB, read_only=True)),
+        ("a node's disk is missing", Disk(trouble="No such file", errno=errno.ENOENT)),
+        ("a node's disk may not be entered", Disk(trouble="Permission denied", errno=errno.EACCES)),
+    ):
+        usage = Usage("llama-7b", "88", "node5", None, {"/tmp": each})
+        found = [one for one in judge_disks({"node5": usage}, ("/tmp",), small) if one.subject]
+        yield name, found[0]
+
+
+def saved(folder: Path) -> Said:
+    """What checkpoint_age says."""
+    state: dict[str, Any] = {}
+    run = {"run": RUN, "memory": state}
+
+    def look(now: float) -> dict[str, Result]:
+        given = {**run, "snapshot": Snapshot(now, jobs=(job(),)), "now": now}
+        wanted = {"checkpoints": str(folder / "global_step*"), "checkpoint_every": 3 * HOUR}
+        return {each.subject: each for each in checkpoint_age.results(wanted, given)}
+
+    def save(step: int, size: int, at: float) -> None:
+        path = folder / f"global_step{step}"
+        path.write_bytes(b"x" * size)
+        os.utime(path, (at, at))
+
+    look(START)
+    yield "no checkpoint came", look(START + 4 * HOUR)[""]
+    for step in range(1, 6):
+        at = START + (3 + 3 * step) * HOUR
+        save(step, 100_000, at)
+        look(at + MINUTE)
+        look(at + 10 * MINUTE)
+    yield "a checkpoint came", look(START + 18.3 * HOUR)[""]
+    save(6, 1_000, START + 21 * HOUR)
+    look(START + 21.1 * HOUR)
+    yield "a checkpoint may be cut", look(START + 21.3 * HOUR)["content"]
+    save(7, 0, START + 24 * HOUR)
+    look(START + 24.1 * HOUR)
+    yield "a checkpoint is empty", look(START + 24.3 * HOUR)["content"]
+
+
+def nodes() -> Said:
+    limits = MemoryLimits(Amount(share=0.05), 6 * HOUR, 1800.0)
+    python = (JobProcess(7, "python", 55 * GB),)
+    low = NodeMemory("cgroup job_88", 1.5 * GB, 64 * GB, 60 * GB, python)
+    yield "memory is short", judge_memory("node2", low, limits, [(START, 60 * GB)])
+    leak = [(START + 60 * at, 20 * GB + 0.1 * GB * at) for at in range(61)]
+    held = NodeMemory("cgroup job_88", 20 * GB, 64 * GB, leak[-1][1], python)
+    yield "memory leaks", judge_memory("node2", held, limits, leak)
+    drained = SlurmNode("node2", "gpu", "drained", since=START - HOUR, by="root", reason="bad DIMM")
+    seen = Snapshot(START, (job(),), users=frozenset({"alice"}))
+    yield "a node of it drains", next(of_jobs([drained], RUN, seen))
+    yield "a node of it is down", next(of_jobs([SlurmNode("node2", "gpu", "down", "*")], RUN, seen))
+    yield "few spare nodes", spares([drained, SlurmNode("node3", "gpu", "idle")], "gpu", Amount(absolute=2))
+    yield (
+        "its GPUs cannot be watched",
+        [*node_checks.no_access("its GPUs", "no step may be started", reported=False)][-1],
+    )
+    asked = Snapshot(START, None, trouble="squeue did not answer in 20 s")
+    yield "whether its job lives is not known", _some(node_checks.nothing_to_judge(asked, ()))
+    yield "its nodes tell nothing of memory", whole({})
+    failing = SuspectNode("node2", ("329 FAILED (exit 1)", "330 NODE_FAIL"))
+    yield "a node fails its jobs", _exclusion("llama-7b", [failing], "exclude")
+    spoken = {"node5/gpu3": 0}
+    yield "a GPU has recovered", node_checks.recoveries(spoken, ())[0]
+
+
+def named(number: int, use: float, watts: float) -> NamedGpu:
+    """A GPU of node5."""
+    gpu = Gpu(index=number, utilisation=use, power_w=watts)
+    return NamedGpu(f"node5/gpu{number}", gpu)
+
+
+def _some(result: Result | None) -> Result:
+    assert result is not None
+    return result
+
+
+def gpus() -> Said:
+    waiting = [named(at, 100, 124.0) for at in range(7)]
+    hung = GpuActivity(tuple(waiting), (named(7, 0, 126.0),), hung=True)
+    state = GpuHealthState(hung_since=START - 900)
+    yield "GPUs wait for one another", next(_hang(hung, state, Patience(600.0, 900.0, 3600.0), RUN, START))
+    calm = GpuActivity(quiet=tuple(waiting))
+    idle = GpuHealthState()
+    _ = list(_idle(calm, waiting, idle, Patience(600.0, 900.0, 3600.0), START - 1200))
+    yield "GPUs do nothing", next(_idle(calm, waiting, idle, Patience(600.0, 900.0, 3600.0), START))
+    silent = GpuSurvey((), trouble="srun did not answer within 45 s")
+    limits = GpuLimits(8)
+    yield (
+        "no GPU can be read",
+        next(judge_gpus(silent, GpuHealthState(), limits, Patience(1, 1, 1), job(), RUN, START)),
+    )
+    hot = Fault(Status.WARNING, "91 °C hot, slows down at 90 °C")
+    yield "a GPU is hot", _fault("node5/gpu3", "node5", [hot], "")
+    ecc = Fault(Status.CRITICAL, "2 uncorrectable ECC errors in this job", lasting=True)
+    yield "a GPU has memory errors", _fault("node5/gpu3", "node5", [ecc, hot], "")
+    yield (
+        "a GPU is gone",
+        _fault("node5", "node5", [Fault(Status.CRITICAL, "7 of 8 GPUs are there (gpu3 is gone)")], ""),
+    )
+    yield (
+        "a node's GPUs cannot be read",
+        _fault("node5", "node5", [Fault(Status.UNKNOWN, "its GPUs cannot be read: timeout")], ""),
+    )
+
+
+def itself() -> Said:
+    """What the daemon says of itself and of what all its checks rest on."""
+    silent = Snapshot(START, None, trouble="squeue did not answer within 30 s")
+    yield "the queue does not answer", queue_result(silent, ["llama-7b/job_liveness"])
+    probes = Probes()
+    scratch = Dependency("watchdogd/scratch", "/scratch", ("/scratch/tr11",), ("llama-7b/log_staleness",))
+    yield "a file system does not answer", probes.result(scratch, answered=False, host="login1")
+    monitor = SelfMonitoring()
+    monitor.troubles |= {"config": "config.toml, line 7: stale_aftre is no key", "home": "home is read-only"}
+    for each in monitor._of_troubles(None):
+        if each.status is not Status.OK:
+            yield f"trouble with {each.subject}", each
+    yield "a plugin is not used", monitor._of_plugins("plugins/queue.py: no such module numpy")

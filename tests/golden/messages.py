@@ -1,0 +1,291 @@
+"""Every kind of message that exists, in all its forms; `python -m tests.golden.messages` writes the file.
+
+A message of each thing that a check can find, of what becomes of an incident, of what people do, of what
+watchdogd does, of channels, and digests: on a phone, in Slack, as mail and on the daemon's own output.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tests.golden import checks
+from tests.golden.checks import START
+from watchdogd.batch.run_models import SURE
+from watchdogd.daemon.remediation_context import RemediationContext
+from watchdogd.daemon.round import touch_events
+from watchdogd.home.inbox import Request, Submission
+from watchdogd.incidents import wording
+from watchdogd.incidents.evaluate import evaluate
+from watchdogd.incidents.models import (
+    AlertPolicy,
+    AlertState,
+    EventKind,
+    Incident,
+    IncidentEvent,
+    Observation,
+)
+from watchdogd.incidents.reminders import event, notice
+from watchdogd.notify.channels.console import Console
+from watchdogd.notify.channels.email import Account, _page
+from watchdogd.notify.channels.email import compose as mail
+from watchdogd.notify.channels.slack import blocks
+from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.message import MessageRules, compose, test_message
+from watchdogd.notify.notification import Message, Notification
+from watchdogd.notify.reports import Reports, digest
+from watchdogd.plugin import Result, Status, Suspect
+from watchdogd.remediation.models import Action, ActionRecord
+from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry, _named
+
+FILE = Path(__file__).with_name("messages.txt")
+NOW = START + 600.0
+RULES = MessageRules(channels=("slack",), escalate_to=("slack",), name="bloom-watch", host="login1")
+
+Events = Iterator[tuple[str, IncidentEvent]]
+
+
+def of_check(check: str, target: str, said: checks.Said) -> Events:
+    """The messages of what a check says: a beginning, a notice, or the end of what it said before."""
+    last = Result(Status.CRITICAL, "it was bad")
+    for name, result in said:
+        seen = Observation(f"{target}/{check}", target, target, result, NOW)
+        if result.notice:
+            yield f"{check}: {name}", notice(seen, NOW, quiet=False)
+        elif result.status is not Status.OK:
+            last = result
+            yield f"{check}: {name}", _opened(seen)
+        elif result.recovery:
+            before = replace(_incident(replace(seen, result=last)), resolved_at=NOW)
+            words = wording.ended(result.recovery, NOW - before.began, result.summary)
+            yield f"{check}: {name}", event(EventKind.RESOLVED, before, NOW, summary=words, details="")
+
+
+def _incident(seen: Observation) -> Incident:
+    result = seen.result
+    return Incident(
+        7, seen.check, seen.run, seen.target, result.subject, result.status, NOW - 120, result.summary,
+        result.details, since=NOW - 240, fault=result.kind, facts=result.facts, advice=result.advice,
+        notified=result.status, first_notified_at=NOW - 120,
+    )  # fmt: skip
+
+
+def _opened(seen: Observation) -> IncidentEvent:
+    found = event(EventKind.OPENED, _incident(seen), NOW)
+    return replace(found, upcoming=("stacks", "requeue")) if seen.result.trigger == "on_hang" else found
+
+
+def suspects(folder: Path) -> Events:
+    """A stall whose inquiry found who holds the run up."""
+    result = checks.lines(folder, checks.STEPS, minutes=4)[""]
+    seen = Observation("llama-7b/log_staleness", "llama-7b", "llama-7b", result, NOW)
+    behind = "is behind: it has not entered AllReduce 1139"
+    accused = Suspect("NCCL", behind, SURE, rank=137, node="n017", gpu=1)
+    task: Any = SimpleNamespace(record=SimpleNamespace(run="llama-7b"), run=None)
+    stall = StallInquiry(_opened(seen), replace(result, suspects=(accused,)), task, stacks=True)
+    yield SUSPECT, _named(stall, RunEvidence())
+
+
+SUSPECT = "log_staleness: stalled, with a suspect"
+
+
+def lives() -> Events:
+    """What becomes of an incident, as the rounds decide it, and what people do about it."""
+    bad = Result(Status.CRITICAL, "98 % full", facts=("/scratch",))
+    check, policy = "scratch/disk_quota", AlertPolicy(confirm=1, repeat_every=3600.0, escalate_after=1800.0)
+    state, now = AlertState(), START
+
+    def round_of(result: Result | None, after: float, *requests: Request) -> list[IncidentEvent]:
+        nonlocal state, now
+        now += after
+        seen = [Observation(check, "", "scratch", result, now)] if result else []
+        state, events = evaluate(state, seen, {check: policy}, now, requests=requests)
+        return [each for each in events if not each.quiet]
+
+    worse, mild = bad, replace(bad, status=Status.WARNING, summary="91 % full")
+    for name, result, after in (
+        ("a WARNING", mild, 60.0), ("which turns CRITICAL", worse, 60.0), ("nobody takes it", worse, 1800.0),
+        ("a reminder", worse, 3600.0), ("it eases", mild, 60.0),
+    ):  # fmt: skip
+        for each in round_of(result, after):
+            yield f"an incident: {name} ({each.kind.name})", each
+    for name, request in (
+        ("acknowledged", Request("ack", "alice", now, incident=1, reason="I look")),
+        ("silenced", Request("silence", "bob", now, target="scratch", until=now + 7200, reason="new disks")),
+        ("the silence is ended", Request("unsilence", "bob", now, target="scratch")),
+    ):
+        for each in round_of(mild, 60.0, request)[:1]:
+            yield f"people: {name}", each
+    for each in round_of(Result(Status.OK, "40 % full"), 60.0):
+        yield f"an incident: it ends ({each.kind.name})", each
+
+
+def people() -> Events:
+    """Switches and the watchdog's own stop."""
+
+    def touch(
+        action: str, at: float, by: str = "alice", switch: str = "kill", reason: str = ""
+    ) -> Submission:
+        said = {"run": "llama-7b", "switch": switch, "action": action, "reason": reason}
+        return Submission(Path("x"), "touch", by, at, said)
+
+    pressed, cleared = touch("set", NOW, reason="wrong data"), touch("cleared", NOW + 10)
+    for name, touches in (
+        ("a switch is set", [pressed]), ("a switch is cleared", [cleared]),
+        ("set and cleared at once", [touch("set", NOW), cleared]),
+        ("a save is asked for", [touch("set", NOW, switch="save")]),
+    ):  # fmt: skip
+        for each in touch_events(touches, lambda _run: None, NOW):
+            yield f"people: {name}", each
+    words = wording.stopped("alice", "the cluster is serviced")
+    yield "people: the watchdog is stopped", _own(words, "INFO", calm=True)
+    gap = f"{wording.unwatched(START, NOW)}: no daemon ran"
+    yield "the watchdog: nobody watched", _own(gap, "WARNING")
+
+
+def _own(text: str, label: str, *, calm: bool = False) -> IncidentEvent:
+    return IncidentEvent(EventKind.NOTICE, NOW, "watchdogd", "", "bloom-watch", text, label=label, calm=calm)
+
+
+DEEDS = (
+    ("stacks", "done", "the rank stands in next_batch (train.py:5)", "stacks taken"),
+    ("stacks", "failed", "no stack of a rank", "no stacks: the process is stopped (state T)"),
+    ("requeue", "done", "job 331 on node[2-3] is requeued", "job 331 requeued"),
+    ("requeue", "failed", "scontrol requeue 331: access denied", ""),
+    ("cancel", "done", "job 331 is cancelled", "job 331 cancelled"),
+    ("kill-switch", "done", "/home/alice/run.kill is set", "kill switch pressed by watchdogd"),
+    ("save-switch", "done", "/home/alice/run.save is set", "save switch pressed by watchdogd"),
+    ("exec", "done", "ended well after 0.2 s: ops is called", "notify-oncall ran"),
+    ("exec", "failed", "ended with exit code 3", "notify-oncall failed: ended with exit code 3"),
+    ("resubmit", "done", "/work/train.slurm is submitted as job 332", "train.slurm submitted as job 332"),
+    ("hold", "done", "3 waiting jobs are held: scontrol release 331 lets them go", "3 waiting jobs held"),
+    ("cancel-pending", "done", "3 waiting jobs are cancelled", "3 waiting jobs cancelled"),
+    ("requeue", "skipped", "max_per_day = 3: it was done so often within 1d", ""),
+    ("cancel", "lost", "watchdogd ended while it did this: look yourself, it is not done again", ""),
+)
+"""What can come of each action: its kind, state and outcome, and the outcome as a first line has it."""
+
+
+def actions() -> Events:
+    """What watchdogd does by itself."""
+    context: Any = SimpleNamespace(speaker=lambda _run: None, incidents={})
+    for kind, state, outcome, short in DEEDS:
+        record = ActionRecord(6, "llama-7b", "on_hang", Action(kind), NOW, state, outcome, NOW, short)
+        yield f"action: {kind} {state}", RemediationContext.notice(context, [record], "", NOW)
+    several = [
+        ActionRecord(6, "llama-7b", "on_hang", Action(kind), NOW, state, outcome, NOW, short)
+        for kind, state, outcome, short in (DEEDS[0], DEEDS[2])
+    ]
+    yield "action: several", RemediationContext.notice(context, several, "rank 3 in next_batch", NOW)
+
+
+def messages() -> Iterator[tuple[str, Message]]:
+    """All of them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for each in ("log", "saved"):
+            (folder / each).mkdir()
+        events = [
+            *of_check("log_staleness", "llama-7b", checks.log(folder / "log")),
+            *of_check("job_liveness", "llama-7b", checks.job_liveness()),
+            *of_check("checkpoint_age", "llama-7b", checks.saved(folder / "saved")),
+            *of_check("disk_quota", "scratch", checks.disk()),
+            *of_check("nodes", "llama-7b", checks.nodes()),
+            *of_check("gpu_health", "llama-7b", checks.gpus()),
+            *of_check("watchdogd", "bloom-watch", checks.itself()),
+            *suspects(folder / "log"), *lives(), *people(), *actions(),
+        ]  # fmt: skip
+        for title, found in events:
+            for note in compose([found], {}, RULES, max(found.at, NOW)):
+                yield title, _here(note.message, name)
+        yield from delivery([event for _, event in events])
+
+
+def delivery(events: list[IncidentEvent]) -> Iterator[tuple[str, Message]]:
+    """What delivery says of itself, and digests."""
+    yield "delivery: a test", test_message("bloom-watch", "login1", NOW)
+    row = Notification("k@mail", "mail", compose(events[:1], {}, RULES, NOW)[0].message, NOW)
+    reports = Reports("mail", ("slack",), NOW, Policy(name="bloom-watch"))
+    yield "delivery: a channel is broken", reports.broken("smtp.example.org refused: 550", [row])[0].message
+    yield "delivery: it works again", reports.works()[0].message
+    yield "delivery: some never get it", reports.partly("bob@example.org refused: 550")[0].message
+    yield "delivery: one message is refused", reports.refused(replace(row, failure="too long"))[0].message
+    yield "delivery: given up", reports.expired([row])[0].message
+    rows = [replace(row, key=f"{at}@mail") for at in range(3)]
+    for occasion in ("in one round", "in quiet hours"):
+        policy = Policy(name="bloom-watch")
+        yield f"delivery: many {occasion}", digest(rows, NOW, NOW, policy, occasion)[-1].message
+
+
+def _here(message: Message, folder: str) -> Message:
+    """The message with nothing of this machine in it."""
+    return replace(message, headline=_clean(message.headline, folder), body=_clean(message.body, folder))
+
+
+def _clean(text: str, folder: str) -> str:
+    host = os.uname().nodename
+    return (
+        text.replace(f"{folder}/log", "/scratch/tr11")
+        .replace(folder, "/scratch/tr11")
+        .replace(host, "login1")
+    )
+
+
+def rendered() -> str:
+    """The whole file: the first lines, then each message in all its forms. In the zone CET."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "CET-1CEST,M3.5.0,M10.5.0/3"
+    time.tzset()
+    try:
+        found = list(messages())
+        heads = "\n".join(f"{title:48} {message.headline}" for title, message in found)
+        parts = [_forms(title, message) for title, message in found]
+    finally:
+        os.environ.pop("TZ")
+        os.environ.update({"TZ": before} if before else {})
+        time.tzset()
+    return f"FIRST LINES\n\n{heads}\n\n" + "\n".join(parts)
+
+
+def _forms(title: str, message: Message) -> str:
+    note = Notification("key@mail", "mail", message, NOW)
+    letter = mail(note, (), Account(("smtp://localhost",), "dog@example.org", ("team@example.org",)))
+    plain = letter.get_body(("plain",))
+    assert plain is not None
+    stream = io.StringIO()
+    Console(stream).send(note, ())
+    forms = {
+        "phone, 80 columns": message.headline[:80],
+        "Slack": "\n".join(each["text"]["text"] for each in blocks(message)),
+        "mail": f"Subject: {letter['Subject']}\n\n{plain.get_content()}",
+        "mail, HTML": _page(message),
+        "terminal": stream.getvalue(),
+    }
+    shown = "\n".join(f"-- {name}\n{_indented(text)}" for name, text in forms.items())
+    return f"{'=' * 100}\n{title}\n{shown}\n"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.strip("\n").split("\n"))
+
+
+def first_lines() -> list[tuple[str, str]]:
+    """Title and first line of each message in the file."""
+    head = FILE.read_text(encoding="utf-8").partition("\n\n")[2].partition("\n\n")[0]
+    return [(line[:48].strip(), line[49:]) for line in head.split("\n")]
+
+
+PATH = re.compile(r"(?<![\w:.])/\w+/\w+")
+ISO = re.compile(r"\d{4}-\d\d-\d\dT?")
+
+
+if __name__ == "__main__":
+    FILE.write_text(rendered(), encoding="utf-8")

@@ -1,0 +1,135 @@
+"""The file of all messages is as they are now, each first line keeps the rules, and no kind is missing."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from tests.golden import messages
+from tests.golden.messages import FILE, ISO, PATH, first_lines, rendered
+from watchdogd.incidents import wording
+from watchdogd.notify.reports import Reports
+from watchdogd.plugin import Result
+from watchdogd.remediation.executor import _DOERS
+
+ROOT = Path(__file__).parents[2]
+SAYING = {"warning", "critical", "unknown", "notice"}
+PLACES = ("plugins", "watchdogd/checks", "watchdogd/daemon")
+ELSEWHERE = {
+    "_rejudge": "backtest asks it; the check itself says the same",
+    "look": "quotes why nothing could be asked",
+    "write_test": "quotes why nothing could be tried",
+    "_judged": "quotes why no node could be asked",
+    "node_health": "quotes why Slurm could not be asked",
+    "_of_gpus": "a driver's words about a GPU that no tool lists",
+    "_observed": "quotes how a check broke off",
+    "_missing": "its good half is in the file: the bad one needs the whole log of a job",
+    "script": "a drop-in's job, in Slurm's words",
+    "executable": "a drop-in, in its own words",
+    "stated": "a drop-in that is refused, with the reason",
+    "doubt": "holds others back for a round, and is gone",
+    "tell": "carries words that others made",
+    "result": "backtest gives back what was recorded",
+}
+"""Functions that make a result and need no message of their own in the file, and why."""
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[str, set[tuple[str, str]]]:
+    """The file as it is made now, and the functions in which its results were made."""
+    seen: set[tuple[str, str]] = set()
+    real = Result.__init__
+
+    def noted(self: Result, *args: object, **fields: object) -> None:
+        frame: FrameType | None = sys._getframe(1)
+        while frame and frame.f_code.co_filename.endswith(("watchdogd/plugin.py", "dataclasses.py")):
+            frame = frame.f_back
+        if frame:
+            seen.add((Path(frame.f_code.co_filename).resolve().name, frame.f_code.co_name))
+            seen.add((_place(frame.f_code.co_filename), frame.f_code.co_name))
+        real(self, *args, **fields)  # type: ignore[arg-type]
+
+    Result.__init__ = noted  # type: ignore[method-assign]
+    try:
+        return rendered(), seen
+    finally:
+        Result.__init__ = real  # type: ignore[method-assign]
+
+
+def _place(path: str) -> str:
+    return str(Path(path).resolve().relative_to(ROOT))
+
+
+def test_the_file_is_as_the_messages_are(made: tuple[str, set[tuple[str, str]]]) -> None:
+    assert made[0] == FILE.read_text(encoding="utf-8"), "look at it: python -m tests.golden.messages"
+
+
+def test_every_first_line_keeps_the_rules() -> None:
+    for title, line in first_lines():
+        match = re.fullmatch(r"\[([A-Z]+)\] ([^:]+): (.+)", line)
+        assert match, f"{title}: {line}"
+        limit = wording.SUSPECT_LIMIT if title == messages.SUSPECT else wording.LIMIT
+        assert len(line) <= limit, title
+        assert match.start(3) < 40, f"{title}: the fact begins late"
+        assert not PATH.search(line), f"{title}: a path: {line}"
+        assert not ISO.search(line), f"{title}: a time of machines: {line}"
+        assert match[1] != "OK" or title == "delivery: it works again", f"{title}: OK is a good result"
+        assert title.startswith("action: ") == (match[1] == "ACTION"), title
+        assert not title.startswith("people: ") or match[1] == "INFO", title
+        assert re.search(r"[a-z]{2}", match[3][:40]), f"{title}: no words"
+
+
+def test_what_comes_as_a_time_has_its_zone() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    clocks = re.findall(
+        r"(?<![\d:])\d\d:\d\d:\d\d(?! (?:CET|CEST))", re.sub(r"\d{4}-\d\d-\d\dT\S+", "", text)
+    )
+    assert clocks == []
+
+
+def makers() -> set[tuple[str, str]]:
+    """The functions in which checks say that something is wrong, or once that something is so."""
+    found = set()
+    for place in PLACES:
+        for path in sorted((ROOT / place).rglob("*.py")):
+            for function in ast.walk(ast.parse(path.read_text())):
+                if isinstance(function, ast.FunctionDef) and _says(function):
+                    found.add((str(path.relative_to(ROOT)), function.name))
+    return found
+
+
+def _says(function: ast.FunctionDef) -> bool:
+    calls = [each for each in ast.walk(function) if isinstance(each, ast.Call)]
+    plain = any(isinstance(each.func, ast.Name) and each.func.id in SAYING for each in calls)
+    return plain or any(
+        isinstance(each.func, ast.Name) and each.func.id == "Result" and not _fine(each) for each in calls
+    )
+
+
+def _fine(call: ast.Call) -> bool:
+    return bool(call.args) and ast.unparse(call.args[0]) == "Status.OK"
+
+
+def test_no_kind_of_message_is_missing(made: tuple[str, set[tuple[str, str]]]) -> None:
+    missing = {each for each in makers() if each not in made[1] and each[1] not in ELSEWHERE}
+    assert sorted(missing) == []
+
+
+def test_no_action_no_report_and_nothing_that_people_do_is_missing() -> None:
+    titles = {title for title, _ in first_lines()}
+    assert {kind for kind in _DOERS if f"action: {kind} done" not in titles} == {"evidence"}
+    said = {name for name in vars(Reports) if not name.startswith("_")}
+    assert said == {"broken", "works", "partly", "refused", "expired"}, "add it to messages.delivery"
+    words = {
+        name for name, each in vars(wording).items() if getattr(each, "__module__", "") == wording.__name__
+    }
+    source = Path(messages.__file__).read_text(encoding="utf-8")
+    assert words - set(re.findall(r"wording\.(\w+)", source)) == {
+        "acknowledged", "silenced", "unsilenced", "switched", "reminder", "unacknowledged", "flapping",
+        "follower", "first_line", "cut", "outcome", "upcoming", "_why",
+    }, "what is new there needs a message in the file"  # fmt: skip

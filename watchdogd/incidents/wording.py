@@ -1,0 +1,139 @@
+"""Words of every message's first line, from fields; the plugins say the fact, here it gets its frame. Pure.
+
+`[STATUS] TARGET: fact`: who and what, for how long, the number that matters. At most 100 characters, since a
+phone shows no more. INFO is what people and jobs do, ACTION what watchdogd does, OK a good result alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watchdogd.system.text import one_line
+from watchdogd.units import age, local_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from watchdogd.home.inbox import Submission
+    from watchdogd.incidents.models import Incident
+    from watchdogd.plugin import Recovery
+
+LIMIT = 100
+"""Characters of a first line."""
+SUSPECT_LIMIT = 160
+"""Characters of one that names a suspect: who holds a run up is what people have to know."""
+FACT_WITHIN = 60
+"""Characters of a first line within which the fact has begun: what comes before it takes less."""
+_TARGET = 40
+_LEAST = 20
+"""Characters of the fact that a suspect leaves, at least: `stalled for 22m`."""
+
+
+def first_line(word: str, target: str, fact: str, more: int = 0, suspect: str = "") -> str:
+    """Return `[WORD] TARGET: fact; suspect (and 2 more)`; a fact that is too long loses its end at a word."""
+    begin = f"[{word}] {one_line(target, _TARGET)}: "
+    end = f" (and {more} more)" if more else ""
+    room = (SUSPECT_LIMIT if suspect else LIMIT) - len(begin) - len(end)
+    named = cut(f"; {one_line(suspect, 1000)}", room - _LEAST) if suspect else ""
+    return begin + cut(one_line(fact, 1000), room - len(named)) + named + end
+
+
+def cut(text: str, room: int) -> str:
+    """Return text that fits, cut after a whole word where one ends near."""
+    if len(text) <= room:
+        return text
+    head = text[: room - 1]
+    words = head.rpartition(" ")[0]
+    return (words if len(words) > len(head) - 20 else head).rstrip(" ,;:(") + "…"
+
+
+# ------------------------------------------------------------------ of an incident
+
+
+def ended(recovery: Recovery | None, lasted: float, summary: str) -> str:
+    """Say what ended, and after how long."""
+    if recovery is None:
+        return f"OK again after {age(lasted)}: {summary}"
+    after = f" after {age(lasted)}" if recovery.timed else ""
+    return f"{recovery.what}{after}" + (f", {recovery.now}" if recovery.now else "")
+
+
+def reminder(incident: Incident, now: float) -> str:
+    """Say that it still is so."""
+    return f"still {incident.status.name} after {age(now - incident.fault_began)}: {incident.summary}"
+
+
+def unacknowledged(incident: Incident, now: float) -> str:
+    """Say for how long nobody took it."""
+    return f"nobody acknowledged it for {age(now - (incident.first_notified_at or now))}"
+
+
+def flapping(times: int, within: float, calm: float) -> str:
+    """Say that it comes and goes."""
+    return (
+        f"it comes and goes: {times} times within {age(within)}; "
+        f"its end is reported when it has lasted for {age(calm)}"
+    )
+
+
+def follower(incident: Incident) -> str:
+    """Return an inhibited incident as one line inside its cause's message."""
+    subject = f" {incident.subject}" if incident.subject else ""
+    return f"[{incident.status.name}] {incident.check}{subject}: {incident.summary}"
+
+
+# ------------------------------------------------------------------ of people
+
+
+def acknowledged(incident: int, by: str, reason: str) -> str:
+    """Say who looks after it."""
+    return _why(f"incident {incident} acknowledged by {by}", reason)
+
+
+def silenced(by: str, seconds: float, reason: str) -> str:
+    """Say who asked for silence, and for how long."""
+    return _why(f"silenced by {by} for {age(seconds)}", reason)
+
+
+def unsilenced(by: str) -> str:
+    """Say who ended a silence."""
+    return f"silence ended by {by}, what is still wrong is reported again"
+
+
+def switched(touches: Sequence[Submission]) -> str:
+    """Say who pressed or cleared a switch; a press that was cleared at once is one fact."""
+    first, last = touches[0], touches[-1]
+    what = f"{first.switch} switch {'cleared' if first.cleared else 'set'} by {first.by}"
+    if last is first or last.cleared is first.cleared:
+        return _why(what, first.reason)
+    by = "" if last.by == first.by else f" by {last.by}"
+    done = "cleared" if last.cleared else "set again"
+    return _why(f"{what} and {done}{by} after {age(last.at - first.at)}", first.reason)
+
+
+def stopped(by: str, reason: str) -> str:
+    """Say who stopped the watchdog, which says so itself as it ends."""
+    return _why(f"the watchdog was stopped by {by}, nobody watches now", reason)
+
+
+def unwatched(begin: float, end: float) -> str:
+    """Say for how long nobody watched."""
+    return f"nobody watched for {age(end - begin)}, until {local_time(end)}"
+
+
+# ------------------------------------------------------------------ of watchdogd's own actions
+
+
+def outcome(said: Iterable[str], trigger: str, incident: int) -> str:
+    """Say what watchdogd did about an incident, all of it in one line."""
+    why = f"{trigger}, incident {incident}" if trigger else f"incident {incident}"
+    return f"{', '.join(said)} ({why})"
+
+
+def upcoming(actions: Sequence[str]) -> str:
+    """Say what watchdogd does next: `stacks, then requeue`."""
+    return ", then ".join(actions)
+
+
+def _why(what: str, reason: str) -> str:
+    return f"{what}: {reason}" if reason else what
