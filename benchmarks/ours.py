@@ -15,7 +15,7 @@ from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.storage import Storage
 from watchdogd.daemon.workers.worker_pool import WorkerPool
 from watchdogd.home.layout import Home
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 
 HEAD = '[daemon]\ninterval = "{}"\n[channels.nowhere]\ntype = "statuslog"\npath = "logs/alerts.log"\n'
 """What every configuration here begins with: one channel, that a notification costs what it costs."""

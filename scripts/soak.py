@@ -26,7 +26,8 @@ from pathlib import Path
 
 import psutil
 
-from watchdogd.batch.models import Job, Snapshot
+from watchdogd.batch.models import Job
+from watchdogd.batch.snapshot import Snapshot
 from watchdogd.daemon import daemon_log
 from watchdogd.daemon.housekeeping import do_chores
 from watchdogd.daemon.round import Engine
@@ -40,7 +41,7 @@ from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
 from watchdogd.plugin import Metric, Result, Status
 from watchdogd.remediation import evidence
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 
 HOUR, DAY = 60, 1440
 """In rounds."""

@@ -38,7 +38,7 @@ NEEDS: Mapping[str, str] = {
     "tests/history/test_retention.py": "slow",
     "tests/home/test_lease.py": "slow",
     "tests/home/test_press.py": "slow",
-    "tests/home/test_trust.py": "root",
+    "tests/home/test_file_trust.py": "root",
     "tests/incidents/test_incidents_machine.py": "slow",
     "tests/notify/test_foreign_channel.py": "slow",
     "tests/notify/test_kill9.py": "slow",

@@ -26,7 +26,7 @@ from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
 from watchdogd.plugin import History, Metric, Result, Run, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
-from watchdogd.system.course import Course
+from watchdogd.system.time_series import Course
 
 BARE = [sys.executable, "-I", "-c", "pass"]
 WAITING = ("poll", "ppoll", "wait4", "waitid", "clock_nanosleep", "futex")

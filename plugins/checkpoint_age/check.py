@@ -30,7 +30,7 @@ from watchdogd import units
 from watchdogd.checks import checkpoint_files, checkpoint_inventory
 from watchdogd.checks.checkpoint_files import FILES
 from watchdogd.checks.checkpoint_inventory import SETTLED, CheckpointInventory, Growth
-from watchdogd.checks.working import Since, Working, working
+from watchdogd.checks.working_job import Since, Working, working
 from watchdogd.plugin import (
     Duration,
     Metric,

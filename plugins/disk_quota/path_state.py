@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from watchdogd.plugin import Result, critical, ok, unknown
-from watchdogd.system.bounded import BoundedIO, StuckError, UnaskedError
+from watchdogd.system.bounded_io import BoundedIO, StuckError, UnaskedError
 from watchdogd.system.mounts import Mount, mount_of, mount_table, read_fstab, read_mounts
 from watchdogd.system.smallfile import unanswered
 from watchdogd.units import age

@@ -33,7 +33,7 @@ from dataclasses import replace
 
 from watchdogd.batch.run_models import SURE
 from watchdogd.checks import node_checks
-from watchdogd.checks.working import running
+from watchdogd.checks.working_job import running
 from watchdogd.parsers.gpu.kernel_log import DriverEvent
 from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.plugin import (
@@ -57,7 +57,7 @@ from watchdogd.plugins.gpu_health.faults import Fault, GpuLimits, without_sensor
 from watchdogd.plugins.gpu_health.figures import describe_gpu, gpus_cell, metrics_of, spreads
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 from watchdogd.plugins.gpu_health.standstill import Patience
-from watchdogd.probe.answers import GpuSurvey, query_gpus
+from watchdogd.probe.node_answers import GpuSurvey, query_gpus
 
 _RECORDED = 64
 """Nodes whose figures are recorded each: four numbers a node every two minutes, however large the job."""

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from watchdogd.checks import checkpoint_inventory, working
+from watchdogd.checks import checkpoint_inventory, working_job
 from watchdogd.plugin import Progress, Result, Run, Status, warning
 from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
 from watchdogd.plugins.gpu_health.figures import describe_gpu
@@ -52,8 +52,8 @@ def _saves(run: Run, now: float) -> bool:
     """Return True while its checkpoints grow: GPUs wait meanwhile. What grows for ever is no save."""
     return any(
         each.kind == checkpoint_inventory.GROWTH_KIND
-        and now - each.at < working.LASTS
-        and each.at - each.since < working.CEILING
+        and now - each.at < working_job.LASTS
+        and each.at - each.since < working_job.CEILING
         for each in run.signs
     )
 

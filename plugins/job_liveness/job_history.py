@@ -10,8 +10,10 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from watchdogd.batch.models import WAITING_STATES, Ending, Job, Snapshot
-from watchdogd.checks import working
+from watchdogd.batch.endings import Ending
+from watchdogd.batch.models import WAITING_STATES, Job
+from watchdogd.batch.snapshot import Snapshot
+from watchdogd.checks import working_job
 from watchdogd.plugin import Run
 from watchdogd.plugins.job_liveness.postmortem import PostMortem, Remains
 
@@ -309,13 +311,13 @@ def living_jobs(run: Run, snapshot: Snapshot, history: JobHistory) -> tuple[Job,
     """Return the run's living jobs, also one that was renamed (`scontrol update`) since it was last seen."""
     found = list(snapshot.of(job_name_of(run, snapshot)))
     found += (job for job in snapshot.renamed if job.name != run.job_name and _known(job, history.observed))
-    return working.merge_het_jobs(job for job in found if not run.users or job.user in run.users)
+    return working_job.merge_het_jobs(job for job in found if not run.users or job.user in run.users)
 
 
 def ended_jobs(run: Run, snapshot: Snapshot, jobs: tuple[Job, ...]) -> tuple[Ending, ...]:
     """Return the run's ends; `jobs` are its living."""
     found = snapshot.ended(job_name_of(run, snapshot))
-    return working.merge_het_ends((end for end in found if not run.users or end.user in run.users), jobs)
+    return working_job.merge_het_ends((end for end in found if not run.users or end.user in run.users), jobs)
 
 
 def job_name_of(run: Run, snapshot: Snapshot) -> str:

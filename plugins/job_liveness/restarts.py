@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from watchdogd.batch.models import Ending, Job
+from watchdogd.batch.endings import Ending
+from watchdogd.batch.models import Job
 from watchdogd.plugin import Result, Status, critical, notice, ok
 from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
-from watchdogd.plugins.job_liveness.model import (
+from watchdogd.plugins.job_liveness.situation import (
     RunSituation,
     accusing,
     describe_end,

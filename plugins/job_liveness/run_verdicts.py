@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import shlex
 
-from watchdogd.batch.models import PAUSED_STATES, Ending, Job
+from watchdogd.batch.endings import Ending
+from watchdogd.batch.models import PAUSED_STATES, Job
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.plugin import STOPPED, SWITCH_LEFT, Result, Status, critical, ok, unknown, warning
 from watchdogd.plugins.job_liveness.job_history import JobHistory, KillSwitch
-from watchdogd.plugins.job_liveness.model import (
+from watchdogd.plugins.job_liveness.postmortem import PostMortem
+from watchdogd.plugins.job_liveness.situation import (
     RunSituation,
     accusing,
     by_whom,
@@ -25,7 +27,6 @@ from watchdogd.plugins.job_liveness.model import (
     on_nodes,
     reason_of,
 )
-from watchdogd.plugins.job_liveness.postmortem import PostMortem
 from watchdogd.units import age, local_time
 
 

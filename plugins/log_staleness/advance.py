@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from watchdogd.plugin import Job, Status
 from watchdogd.plugins.log_staleness.heartbeats import heed_guard, take_beat
+from watchdogd.plugins.log_staleness.learned_rhythm import UNKNOWN
 from watchdogd.plugins.log_staleness.new_lines import goes_on, take_lines
-from watchdogd.plugins.log_staleness.progress_state import UNKNOWN
 from watchdogd.plugins.log_staleness.run_log import Blocks, JobTold, RunLog, Unread, name_of
 from watchdogd.system.codec import codec_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from watchdogd.checks.working import Working
+    from watchdogd.checks.working_job import Working
     from watchdogd.plugins.log_staleness.sources import News, Seen
     from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 

@@ -52,7 +52,7 @@ from typing import Any, Literal
 
 from watchdogd import units
 from watchdogd.batch import commands
-from watchdogd.checks.working import working
+from watchdogd.checks.working_job import working
 from watchdogd.plugin import Chart, Column, Duration, Result, Run, Snapshot, check, critical, ok, unknown
 from watchdogd.plugins.log_staleness import log_columns, log_paths, sources, wanted_lines
 from watchdogd.plugins.log_staleness.advance import advance, heed

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from watchdogd.parsers.logs import log_files, structured_files
 from watchdogd.plugin import Sign, Strength
+from watchdogd.plugins.log_staleness.learned_rhythm import BEAT, OWN, LogState
 from watchdogd.plugins.log_staleness.line_templates import Template
-from watchdogd.plugins.log_staleness.progress_state import BEAT, OWN, LogState
 from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.units import format_duration, iso
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from watchdogd.parsers.logs.progress import ProgressReport
 from watchdogd.plugins.log_staleness import numbers
 from watchdogd.plugins.log_staleness.counter import grows
+from watchdogd.plugins.log_staleness.learned_rhythm import BEAT
 from watchdogd.plugins.log_staleness.new_lines import rested
-from watchdogd.plugins.log_staleness.progress_state import BEAT
 from watchdogd.plugins.log_staleness.run_log import Asked, BeatSeen
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from watchdogd.parsers.logs.line_shapes import Shape, shape_of
 from watchdogd.parsers.logs.log_lines import SHOWN_AT_MOST, LogLine, read_lines
 from watchdogd.plugins.log_staleness import numbers, wanted_lines
 from watchdogd.plugins.log_staleness.counter import begin_epoch, grows
-from watchdogd.plugins.log_staleness.progress_state import OWN
+from watchdogd.plugins.log_staleness.learned_rhythm import OWN
 from watchdogd.plugins.log_staleness.run_log import CauseSeen, Labels
 from watchdogd.system.number import digits
 

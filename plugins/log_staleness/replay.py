@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from watchdogd.plugins.log_staleness.progress_state import LogState
+from watchdogd.plugins.log_staleness.learned_rhythm import LogState
 
 EVERY = 60.0
 """Seconds between two looks."""

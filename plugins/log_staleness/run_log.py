@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from watchdogd.checks.working import Since
+from watchdogd.checks.working_job import Since
 from watchdogd.parsers.logs.failures import Cause
 from watchdogd.parsers.logs.log_files import ReadPosition
 from watchdogd.plugin import Sign
 from watchdogd.plugins.log_staleness.counter import Count
 from watchdogd.plugins.log_staleness.file_versions import Version
+from watchdogd.plugins.log_staleness.learned_rhythm import LogState
 from watchdogd.plugins.log_staleness.loss_level import Level
-from watchdogd.plugins.log_staleness.progress_state import LogState
 
 if TYPE_CHECKING:
     from watchdogd.plugin import Job

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from watchdogd.checks.working import of
+from watchdogd.checks.working_job import of
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers import guard_heartbeat
 from watchdogd.parsers.logs import log_files, structured_files

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from watchdogd.checks.working import weigh
+from watchdogd.checks.working_job import weigh
 from watchdogd.plugin import Metric, Progress, Result, Status, warning
 from watchdogd.plugins.log_staleness import wording
+from watchdogd.plugins.log_staleness.learned_rhythm import UNKNOWN, Reason
 from watchdogd.plugins.log_staleness.line_templates import MOST
-from watchdogd.plugins.log_staleness.progress_state import UNKNOWN, Reason
 from watchdogd.units import age, local_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from watchdogd.checks.working import Working
-    from watchdogd.plugins.log_staleness.progress_state import Limit, LogState
+    from watchdogd.checks.working_job import Working
+    from watchdogd.plugins.log_staleness.learned_rhythm import Limit, LogState
     from watchdogd.plugins.log_staleness.run_log import RunLog
 
 LAG = 5.0

@@ -20,7 +20,7 @@ from typing import Any
 from watchdogd.checks import node_checks
 from watchdogd.checks.node_checks import NodeCheckState, lasting, smoothed
 from watchdogd.checks.trend import filling_rate, time_to_full
-from watchdogd.checks.working import running
+from watchdogd.checks.working_job import running
 from watchdogd.parsers.probe_sample import Cpu, JobProcess, NodeMemory
 from watchdogd.plugin import (
     Amount,
@@ -42,7 +42,7 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
-from watchdogd.probe.answers import look
+from watchdogd.probe.node_answers import look
 from watchdogd.units import age, format_size
 
 CPU_SIGN = "cpu"

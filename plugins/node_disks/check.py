@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from watchdogd.checks import free_space, node_checks
 from watchdogd.checks.free_space import FreeSpaceLimits, Verdict
 from watchdogd.checks.node_checks import NodeCheckState
-from watchdogd.checks.working import running
+from watchdogd.checks.working_job import running
 from watchdogd.parsers.probe_sample import Disk, Usage
 from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, INODES, StorageLimit
 from watchdogd.plugin import (
@@ -31,7 +31,7 @@ from watchdogd.plugin import (
     critical,
     unknown,
 )
-from watchdogd.probe.answers import look
+from watchdogd.probe.node_answers import look
 
 
 @check(

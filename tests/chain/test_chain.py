@@ -22,12 +22,12 @@ from watchdogd.batch import sinfo, slurm
 from watchdogd.batch.models import Job
 from watchdogd.batch.sinfo import Partition
 from watchdogd.chain import chain as chain_module
-from watchdogd.chain import launch, link, links, shutdown
+from watchdogd.chain import launch, link_script, live_links, shutdown
 from watchdogd.chain import leadership as tenure_module
 from watchdogd.chain.chain import Chain
 from watchdogd.chain.leadership import DaemonLeadership
-from watchdogd.chain.link import LinkJob, LinkOptions
-from watchdogd.chain.links import SLOW_START, SuccessionPlan, decide
+from watchdogd.chain.link_script import LinkJob, LinkOptions
+from watchdogd.chain.live_links import SLOW_START, SuccessionPlan, decide
 from watchdogd.config.loading import load, parse
 from watchdogd.doctor import delivery
 from watchdogd.errors import HomeError, SlurmError, SlurmSilentError, UnitError, WatchdogError
@@ -191,14 +191,14 @@ def test_the_margin_is_a_tenth_within_bounds() -> None:
 
 
 def test_the_options_of_a_link(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*link._EXPORTED, "HOOK"):
+    for name in (*link_script._EXPORTED, "HOOK"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/bin")
     monkeypatch.setenv("HOOK", "https://canary")
     home.config.write_text(
         home.config.read_text() + '[channels.s]\ntype = "slack"\nwebhook_url = "env:HOOK"\n'
     )
-    form = link.link_job(home, load(home), LinkOptions(partition="cpu"), 43200, 21600)
+    form = link_script.link_job(home, load(home), LinkOptions(partition="cpu"), 43200, 21600)
     options = form.sbatch_options("--dependency=afterany:5")
     assert options == (
         "--job-name=watchdogd",
@@ -244,23 +244,23 @@ def test_a_tick_link_ticks(home: Home) -> None:
 
 
 def test_how_it_was_started_is_remembered(home: Home) -> None:
-    assert link.remembered(home) == (LinkOptions(), 0.0)
-    link.remember(home, LinkOptions("small", "a", "2h", "tick"), 7200)
-    assert link.remembered(home) == (LinkOptions("small", "a", "2h", "tick"), 7200)
+    assert link_script.remembered(home) == (LinkOptions(), 0.0)
+    link_script.remember(home, LinkOptions("small", "a", "2h", "tick"), 7200)
+    assert link_script.remembered(home) == (LinkOptions("small", "a", "2h", "tick"), 7200)
     (home.path / "link.json").write_text("{")
     with pytest.raises(HomeError, match=r"link\.json is broken: remove it"):
-        link.remembered(home)
+        link_script.remembered(home)
 
 
 def test_a_long_log_is_rotated(home: Home) -> None:
     log = home.logs / "link.log"
-    link.prepare_log(home)
+    link_script.prepare_log(home)
     assert (log.read_text(), log.stat().st_mode & 0o777) == ("", home.file_mode)
     log.write_text("short")
-    link.prepare_log(home)
+    link_script.prepare_log(home)
     assert log.read_text() == "short"
-    log.write_bytes(b"x" * (link.LOG_LIMIT + 1))
-    link.prepare_log(home)
+    log.write_bytes(b"x" * (link_script.LOG_LIMIT + 1))
+    link_script.prepare_log(home)
     assert (log.read_text(), (home.logs / "link.log.1").exists()) == ("", True)
 
 
@@ -370,7 +370,7 @@ def test_scancel_of_what_is_over_is_fine(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_empty_queue_with_a_complaint_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, Answer(("squeue",), 0, "", "slurm_load_jobs error: timed out", 0.1))
     with pytest.raises(SlurmSilentError, match="timed out"):
-        links.queued_links("watchdogd:abc")
+        live_links.queued_links("watchdogd:abc")
 
 
 def test_commands_of_slurm_without_a_cluster_are_as_none(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +378,7 @@ def test_commands_of_slurm_without_a_cluster_are_as_none(home: Home, monkeypatch
     alone = Answer(("squeue",), 1, "", "squeue: fatal: Could not establish a configuration source", 0.1)
     answering(monkeypatch, alone)
     assert launch.already_running(home) is None
-    link.remember(
+    link_script.remember(
         home, LinkOptions(), DAY
     )  # but where it was a chain once, its links may be queued somewhere
     with pytest.raises(SlurmSilentError):
@@ -443,18 +443,18 @@ RESERVATIONS = (
 
 
 def test_only_a_maintenance_makes_links_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    (begin,) = links.begins_of(RESERVATIONS)
+    (begin,) = live_links.begins_of(RESERVATIONS)
     assert time.strftime("%F %T", time.localtime(begin)) == "2027-01-15 09:00:00"
-    assert links.begins_of("No reservations in the system\n") == []
+    assert live_links.begins_of("No reservations in the system\n") == []
     answering(monkeypatch, Answer(("scontrol",), 0, RESERVATIONS, "", 0.1))
-    assert links.shortest(DAY, begin - DAY / 2) == 0.9 * DAY / 2
-    assert links.shortest(DAY, begin - 1900) == 1800
-    assert links.shortest(DAY, begin - 2 * DAY) == 0
-    assert links.shortest(DAY, begin + 1) == 0
-    assert links.shortest(DAY, begin - 1700) == 0  # too near for any link
-    assert links.shortest(600, begin - 300) == 0
+    assert live_links.shortest(DAY, begin - DAY / 2) == 0.9 * DAY / 2
+    assert live_links.shortest(DAY, begin - 1900) == 1800
+    assert live_links.shortest(DAY, begin - 2 * DAY) == 0
+    assert live_links.shortest(DAY, begin + 1) == 0
+    assert live_links.shortest(DAY, begin - 1700) == 0  # too near for any link
+    assert live_links.shortest(600, begin - 300) == 0
     answering(monkeypatch, Answer(("scontrol",), None, "", "", 20.0, "no answer"))
-    assert links.shortest(DAY, begin - DAY / 2) == 0
+    assert live_links.shortest(DAY, begin - DAY / 2) == 0
 
 
 def test_a_successor_that_a_maintenance_holds_up_is_replaced_once(
@@ -507,10 +507,10 @@ class Queue:
         self.jobs = [job for job in self.jobs if job.raw_id not in job_ids]
 
     def use(self, monkeypatch: pytest.MonkeyPatch) -> Queue:
-        monkeypatch.setattr(links, "queued_links", self.queued)
-        monkeypatch.setattr(links, "links_and_dropin_jobs", self.queued)
-        monkeypatch.setattr(links, "is_unknown", lambda job_id: not self.known)
-        monkeypatch.setattr(links, "shortest", lambda walltime, now: 0.0)
+        monkeypatch.setattr(live_links, "queued_links", self.queued)
+        monkeypatch.setattr(live_links, "links_and_dropin_jobs", self.queued)
+        monkeypatch.setattr(live_links, "is_unknown", lambda job_id: not self.known)
+        monkeypatch.setattr(live_links, "shortest", lambda walltime, now: 0.0)
         monkeypatch.setattr(slurm, "sbatch", self.sbatch)
         monkeypatch.setattr(slurm, "scancel", self.scancel)
         return self
@@ -544,7 +544,7 @@ def test_an_sbatch_that_is_no_sbatch_is_told_in_two_minutes_whenever_the_next_lo
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin" if "yes" in program else str(tools))
     monkeypatch.setenv("WATCHDOGD_LINK", "daemon")
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    monkeypatch.setattr(links, "queued_links", lambda _mark: (running(5, since=time.time()),))
+    monkeypatch.setattr(live_links, "queued_links", lambda _mark: (running(5, since=time.time()),))
     leadership = DaemonLeadership(home, load(home))
     assert leadership.chain
     leadership.chain.step(time.time() - chain_module.TELL_AFTER)
@@ -827,9 +827,9 @@ def test_a_successor_that_waits_for_a_limit_is_told_once_its_time_has_come(
 
 def test_only_waiting_for_ones_turn_is_no_trouble() -> None:
     for reason in ("Priority", "Resources", "Dependency", "BeginTime", "None", ""):
-        assert links.held_up(waiting(6, reason=reason)) == ""
-    assert links.held_up(running(6, reason="AssocMaxJobsLimit")) == ""
-    assert "link 6 will not start (PartitionTimeLimit)" in links.held_up(
+        assert live_links.held_up(waiting(6, reason=reason)) == ""
+    assert live_links.held_up(running(6, reason="AssocMaxJobsLimit")) == ""
+    assert "link 6 will not start (PartitionTimeLimit)" in live_links.held_up(
         waiting(6, reason="PartitionTimeLimit")
     )
 
@@ -843,7 +843,7 @@ def test_only_waiting_for_ones_turn_is_no_trouble() -> None:
     ],
 )
 def test_sentences_of_slurmctld_are_reasons_too(reason: str, why: str) -> None:
-    assert f"{why} may not use this partition: scancel 6" in links.held_up(waiting(6, reason=reason))
+    assert f"{why} may not use this partition: scancel 6" in live_links.held_up(waiting(6, reason=reason))
 
 
 def test_a_gap_that_is_near_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -862,7 +862,7 @@ def test_a_successor_may_be_cut_to_what_is_left_before_a_maintenance_when_it_is_
         return 43_200.0
 
     queue = Queue(running(5, since=NOW - 3600)).use(monkeypatch)
-    monkeypatch.setattr(links, "shortest", shortest)
+    monkeypatch.setattr(live_links, "shortest", shortest)
     Chain(home, load(home), "5").step(NOW)
     assert asked == [(DAY, NOW - 3600 + DAY - 1800)]
     assert "--time-min=12:00:00" in queue.submitted[0]
@@ -1052,7 +1052,7 @@ def test_what_the_relay_alone_sends_with_need_not_be_where_the_daemon_runs(
     home.config.write_text('[channels.s]\ntype = "slack"\nrelay = true\nwebhook_url = "env:HOOK"\n')
     known = load(home)
     launch.check_secrets(known, home)
-    assert "HOOK" not in link.link_job(home, known, LinkOptions(), 3600.0, 600.0).needed
+    assert "HOOK" not in link_script.link_job(home, known, LinkOptions(), 3600.0, 600.0).needed
     assert list(delivery.judge_secrets(tuple(known.secrets()), None, ())) == []
 
 
@@ -1092,7 +1092,7 @@ def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
         return real(options, script, env)
 
     monkeypatch.setattr(slurm, "sbatch", sbatch)
-    monkeypatch.setattr(links, "all_links", lambda home, dropins=False: tuple(queue.jobs))
+    monkeypatch.setattr(live_links, "all_links", lambda home, dropins=False: tuple(queue.jobs))
     return queue
 
 
@@ -1172,7 +1172,7 @@ def test_a_drop_in_that_ends_with_the_watchdog_is_noted_by_what_sbatch_called_it
 ) -> None:
     cancelled: list[str] = []
     monkeypatch.setattr(slurm, "scancel", lambda ids: cancelled.extend(ids))
-    mark = link.mark_of(home)
+    mark = link_script.mark_of(home)
     comment = f"{mark} cron.daily/many.slurm"
     jobs = [
         running(5, comment=mark),
@@ -1197,7 +1197,7 @@ def test_a_stop_that_slurm_does_not_answer_leaves_its_mark(
     def silent(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
         raise SlurmSilentError("squeue did not answer: connection refused")
 
-    monkeypatch.setattr(links, "all_links", silent)
+    monkeypatch.setattr(live_links, "all_links", silent)
     monkeypatch.setattr(shutdown, "_SILENT", 0.1)
     with pytest.raises(
         WatchdogError, match=r"in the queue \(squeue did not answer.*\) may go on: the stop mark"
@@ -1210,8 +1210,8 @@ def test_what_is_over_and_does_not_leave_its_node_is_no_failed_stop(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else `restart` would leave nobody watching behind a long epilog."""
-    leaving = running(5, state="COMPLETING", nodes="node1", comment=link.mark_of(home))
-    monkeypatch.setattr(links, "all_links", lambda home, dropins=False: (leaving,))
+    leaving = running(5, state="COMPLETING", nodes="node1", comment=link_script.mark_of(home))
+    monkeypatch.setattr(live_links, "all_links", lambda home, dropins=False: (leaving,))
     monkeypatch.setattr(shutdown, "_is_mine", lambda job: True)
     monkeypatch.setattr(shutdown, "_GONE", 0.1)
     monkeypatch.setattr(slurm, "scancel", lambda ids: None)
@@ -1223,8 +1223,8 @@ def test_what_is_over_and_does_not_leave_its_node_is_no_failed_stop(
 
 def test_what_only_a_colleague_can_end_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = waiting(9, reason="Priority")
-    theirs = replace(theirs, user="bob", comment=f"{link.mark_of(home)} cron.daily/tidy.slurm")
-    monkeypatch.setattr(links, "all_links", lambda home, dropins=False: (theirs,) if dropins else ())
+    theirs = replace(theirs, user="bob", comment=f"{link_script.mark_of(home)} cron.daily/tidy.slurm")
+    monkeypatch.setattr(live_links, "all_links", lambda home, dropins=False: (theirs,) if dropins else ())
     monkeypatch.setattr(shutdown, "_is_mine", lambda job: False)
     monkeypatch.setattr(slurm, "scancel", lambda ids: None)
     outcome = shutdown.stop(home)
@@ -1267,12 +1267,12 @@ def test_a_full_home_says_so_and_goes_on_where_it_was_started_before(tmp_path: P
     try:
         home = Home(small / "home")
         home.make()
-        link.remember(home, LinkOptions("small"), 7200)
+        link_script.remember(home, LinkOptions("small"), 7200)
         with contextlib.suppress(OSError), open(small / "filler", "wb", buffering=0) as filler:
             while True:
                 filler.write(b"x" * 4096)
-        link.remember(home, LinkOptions(mode="tick", account="project"), 900)
-        assert link.remembered(home) == (LinkOptions(mode="tick", account="project"), 900)
+        link_script.remember(home, LinkOptions(mode="tick", account="project"), 900)
+        assert link_script.remembered(home) == (LinkOptions(mode="tick", account="project"), 900)
         (home.path / "link.json").unlink()
         (small / "more").write_bytes(b"x" * 4096)
         with pytest.raises(HomeError, match=r"nothing was started: .* is full: free space"):

@@ -12,7 +12,7 @@ from tests.lab.dog import Dog
 from watchdogd.cli import main
 from watchdogd.parsers.logs.failures import Cause
 from watchdogd.plugins.log_staleness.explain import explain
-from watchdogd.plugins.log_staleness.progress_state import LogState
+from watchdogd.plugins.log_staleness.learned_rhythm import LogState
 from watchdogd.plugins.log_staleness.run_log import CauseSeen, JobTold, RunLog
 
 CONFIG = """

@@ -18,7 +18,7 @@ from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Status
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 from tests.history.values import new_home
-from watchdogd.batch.models import Job, Snapshot
+from watchdogd.batch.models import Job
+from watchdogd.batch.snapshot import Snapshot
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.daemon.workers.worker_protocol import Reply

@@ -15,7 +15,7 @@ from watchdogd.daemon.status_file import StatusWriter, observation_json, snapsho
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import AlertPolicy, Observation
 from watchdogd.plugin import Metric, Result, Status
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.chain import link
-from watchdogd.cli import crash, main, status
+from watchdogd.chain import link_script
+from watchdogd.cli import crash_log, main, status
 from watchdogd.cli.web import token_of
 from watchdogd.config import last_good_config, switch_places
 from watchdogd.daemon import inbox_reader
@@ -196,7 +196,7 @@ READERS: dict[str, Callable[[Home], object]] = {
     ".id": lambda home: Home(home.path).id,
     ".web-token": token_of,
     ".config.good.toml": last_good_config.last,
-    "link.json": link.remembered,
+    "link.json": link_script.remembered,
     "switches/run-17.json": lambda home: switch_places.find(str(home.path), "run-17", "kill"),
     "switches/run-17.kill": lambda home: switches.read(switch_places.find(str(home.path), "run-17", "kill")),
     "switches/run-17.finished": finished,
@@ -206,8 +206,8 @@ READERS: dict[str, Callable[[Home], object]] = {
     "inbox/run-17.beat.node5.17.json": lambda home: [*left(str(home.inbox), "run-17", ME, "beat")],
     "inbox/run-17.sample.node5.17.json": lambda home: sweep(str(home.inbox), "run-17", "", 0.0),
     "inbox/run-17.stacks.node5.17.txt": lambda home: stack_collection.ask(str(home.path), "run-17", 0.3),
-    "logs/link.log": link.prepare_log,
-    "logs/crash.log": lambda home: crash.record(ValueError("ours"), ["--home", str(home.path)]),
+    "logs/link.log": link_script.prepare_log,
+    "logs/crash.log": lambda home: crash_log.record(ValueError("ours"), ["--home", str(home.path)]),
     ".taken.json": inbox_reader.stored,
 }
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.rig import UNWELL
-from watchdogd.chain import link
-from watchdogd.cli import crash, main
+from watchdogd.chain import link_script
+from watchdogd.cli import crash_log, main
 from watchdogd.home.layout import Home
 
 CONFIG = """
@@ -54,10 +54,10 @@ def test_every_file_has_the_rights_of_home(
         for words in ("tick", *VERBS):
             main(words.split())
         home = Home(home.path)  # whose group may be another now
-        link.prepare_log(home)
-        link.remember(home, link.LinkOptions(), 0.0)
+        link_script.prepare_log(home)
+        link_script.remember(home, link_script.LinkOptions(), 0.0)
         assert home.id
-        crash.record(ValueError("ours"), [])
+        crash_log.record(ValueError("ours"), [])
     finally:
         os.umask(before)
     files = {path: os.lstat(path) for path in (home.path, *home.path.rglob("*"))}

@@ -10,8 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from watchdogd.batch.models import Ending, Job, Snapshot
+from watchdogd.batch.endings import Ending
+from watchdogd.batch.models import Job
 from watchdogd.batch.sinfo import SlurmNode
+from watchdogd.batch.snapshot import Snapshot
 from watchdogd.checks import free_space, node_checks
 from watchdogd.checks.checkpoint_inventory import Cadence
 from watchdogd.checks.free_space import FreeSpaceLimits
@@ -35,8 +37,8 @@ from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 from watchdogd.plugins.gpu_health.standstill import Patience, _hang, _idle
 from watchdogd.plugins.job_liveness.check import judge
 from watchdogd.plugins.job_liveness.job_history import KillSwitch, begin_round
-from watchdogd.plugins.job_liveness.model import LivenessLimits
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
+from watchdogd.plugins.job_liveness.situation import LivenessLimits
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.log_verdicts import _loss, _pace, _skips, _unread
 from watchdogd.plugins.log_staleness.loss_level import Level
@@ -46,7 +48,7 @@ from watchdogd.plugins.memory_leak.check import MemoryLimits, whole
 from watchdogd.plugins.memory_leak.check import judge as judge_memory
 from watchdogd.plugins.node_disks.check import judge as judge_disks
 from watchdogd.plugins.node_health.check import SuspectNode, _exclusion, of_jobs, spares
-from watchdogd.probe.answers import GpuSurvey
+from watchdogd.probe.node_answers import GpuSurvey
 from watchdogd.system.mounts import Mount
 
 START = 1_795_800_000.0

@@ -12,11 +12,11 @@ import pytest
 from tests.notify.values import NOON, Ledger, Script, letter
 from watchdogd.errors import DeliveryError, HomeError, PartlyDeliveredError
 from watchdogd.home.layout import Home
+from watchdogd.notify.delivery_plan import Delivered
 from watchdogd.notify.delivery_policy import Policy
 from watchdogd.notify.locks import STALE, Journal, LockedError, Locks
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Notification
-from watchdogd.notify.plan import Delivered
 from watchdogd.system.clock import SteadyClock
 
 KEY = "incident-17-opened@slack"

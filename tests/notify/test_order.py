@@ -15,8 +15,8 @@ from tests.servers.web import Answer
 from watchdogd.errors import PartlyDeliveredError
 from watchdogd.notify.channels.email import Account, Mail, compose
 from watchdogd.notify.channels.slack import Webhook, blocks
+from watchdogd.notify.delivery_plan import joined, superseded
 from watchdogd.notify.notification import Item, Message, Notification
-from watchdogd.notify.plan import joined, superseded
 
 CHECK = "run-17/log_staleness"
 

@@ -16,10 +16,10 @@ from watchdogd.errors import DeliveryError, PartlyDeliveredError
 from watchdogd.notify import message_outbox
 from watchdogd.notify.channel_worker import HANGS
 from watchdogd.notify.channels.webhook import JsonWebhook
+from watchdogd.notify.delivery_plan import Delivered
 from watchdogd.notify.delivery_policy import Policy
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Item, Notification
-from watchdogd.notify.plan import Delivered
 from watchdogd.system.clock import SteadyClock
 
 PASSING = DeliveryError("slack answered 500")
@@ -591,7 +591,10 @@ def test_what_came_of_it_could_not_be_noted_for_want_of_memory_and_it_goes_again
     slack = Script()
     desk = Desk({"slack": slack})
     desk.add(letter())
-    with patch("watchdogd.notify.plan.after_success", side_effect=MemoryError), pytest.raises(MemoryError):
+    with (
+        patch("watchdogd.notify.delivery_plan.after_success", side_effect=MemoryError),
+        pytest.raises(MemoryError),
+    ):
         desk.work()
     desk.work(10)
     assert desk.ledger.rows["incident-17-opened@slack"].state == "sent"

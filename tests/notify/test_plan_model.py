@@ -19,9 +19,7 @@ import pytest
 from tests.notify.values import NOON, letter
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_policy import Health, Policy
-from watchdogd.notify.notification import Item, Message, Notification
-from watchdogd.notify.plan import (
+from watchdogd.notify.delivery_plan import (
     Delivered,
     DeliveryPlan,
     Send,
@@ -31,6 +29,8 @@ from watchdogd.notify.plan import (
     orphans,
     plan,
 )
+from watchdogd.notify.delivery_policy import Health, Policy
+from watchdogd.notify.notification import Item, Message, Notification
 from watchdogd.notify.reports import ABOUT
 
 CHANNELS = ("slack", "mail")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.notify.values import NOON, letter
 from watchdogd.errors import DeliveryError, PartlyDeliveredError
-from watchdogd.notify.delivery_policy import Health, Policy, after_failure, after_success, next_step
+from watchdogd.notify.delivery_policy import Health, Policy, after_failed_try, after_failure, after_success
 
 POLICY = Policy()
 PASSING = DeliveryError("hooks.example.org answered 500")
@@ -19,7 +19,7 @@ def test_the_wait_doubles_with_jitter_up_to_the_longest() -> None:
     waiting = letter()
     waits = []
     for _ in range(12):
-        waiting = next_step(waiting, PASSING, NOON, POLICY)
+        waiting = after_failed_try(waiting, PASSING, NOON, POLICY)
         waits.append(waiting.next_try - NOON)
     for number, wait in enumerate(waits):
         whole = min(POLICY.first * 2**number, POLICY.longest)
@@ -29,24 +29,24 @@ def test_the_wait_doubles_with_jitter_up_to_the_longest() -> None:
 
 
 def test_two_messages_do_not_come_back_together() -> None:
-    tries = {next_step(letter(n, name=f"n{n}"), PASSING, NOON, POLICY).next_try for n in range(20)}
+    tries = {after_failed_try(letter(n, name=f"n{n}"), PASSING, NOON, POLICY).next_try for n in range(20)}
     assert len(tries) > 10
 
 
 @pytest.mark.parametrize("asked", [0.0, 7.0, 3600.0])
 def test_retry_after_is_obeyed(asked: float) -> None:
-    step = next_step(letter(), DeliveryError("429", retry_after=asked), NOON, POLICY)
+    step = after_failed_try(letter(), DeliveryError("429", retry_after=asked), NOON, POLICY)
     assert step.next_try - NOON >= asked
     assert step.next_try - NOON <= max(asked, POLICY.first)
 
 
 def test_nobody_makes_us_wait_longer_than_a_message_lives() -> None:
-    step = next_step(letter(), DeliveryError("429", retry_after=1e12), NOON, POLICY)
+    step = after_failed_try(letter(), DeliveryError("429", retry_after=1e12), NOON, POLICY)
     assert step.next_try == NOON + POLICY.expire
 
 
 def test_a_permanent_error_leaves_the_channel_in_peace_for_a_while() -> None:
-    step = next_step(letter(), GONE, NOON, POLICY)
+    step = after_failed_try(letter(), GONE, NOON, POLICY)
     assert step.state == "waiting"
     assert step.next_try == NOON + POLICY.pause
     health = after_failure(Health(), GONE, step, NOON)
@@ -55,34 +55,34 @@ def test_a_permanent_error_leaves_the_channel_in_peace_for_a_while() -> None:
 
 
 def test_what_is_refused_again_while_others_are_taken_is_given_up() -> None:
-    step = next_step(letter(), GONE, NOON, POLICY)
+    step = after_failed_try(letter(), GONE, NOON, POLICY)
     later = step.next_try + 10
-    assert next_step(step, GONE, later, POLICY, Health(worked_at=later - 1)).state == "failed"
-    assert next_step(step, GONE, later, POLICY, Health(worked_at=NOON - 1)).state == "waiting"
+    assert after_failed_try(step, GONE, later, POLICY, Health(worked_at=later - 1)).state == "failed"
+    assert after_failed_try(step, GONE, later, POLICY, Health(worked_at=NOON - 1)).state == "waiting"
 
 
 def test_what_is_too_old_is_given_up() -> None:
-    assert next_step(letter(), PASSING, NOON + POLICY.expire - 1, POLICY).state == "waiting"
-    assert next_step(letter(), PASSING, NOON + POLICY.expire, POLICY).state == "expired"
+    assert after_failed_try(letter(), PASSING, NOON + POLICY.expire - 1, POLICY).state == "waiting"
+    assert after_failed_try(letter(), PASSING, NOON + POLICY.expire, POLICY).state == "expired"
 
 
 def test_who_has_it_is_kept_and_the_channel_works() -> None:
     some = PartlyDeliveredError("b@x.org refused: 450", receipt="a@x.org")
-    step = next_step(letter(), some, NOON, POLICY)
+    step = after_failed_try(letter(), some, NOON, POLICY)
     assert (step.state, step.receipt) == ("waiting", "a@x.org")
     assert after_failure(Health(), some, step, NOON).since is None
     for_good = PartlyDeliveredError("b@x.org refused: 550", receipt="a@x.org", permanent=True)
-    step = next_step(letter(), for_good, NOON, POLICY)
+    step = after_failed_try(letter(), for_good, NOON, POLICY)
     assert (step.state, step.failure) == ("sent", "b@x.org refused: 550")
 
 
 def test_where_a_channel_fails_for_all_all_wait_longer() -> None:
-    fresh = next_step(letter(), PASSING, NOON, POLICY, Health(failures=5, since=NOON - 60))
+    fresh = after_failed_try(letter(), PASSING, NOON, POLICY, Health(failures=5, since=NOON - 60))
     assert fresh.next_try - NOON >= POLICY.first * 2**5 / 2
 
 
 def test_a_channel_is_broken_when_it_failed_for_long_and_well_after_a_success() -> None:
-    health = after_failure(Health(), PASSING, next_step(letter(), PASSING, NOON, POLICY), NOON)
+    health = after_failure(Health(), PASSING, after_failed_try(letter(), PASSING, NOON, POLICY), NOON)
     assert not health.broken(NOON + POLICY.patience - 1, POLICY)
     assert health.broken(NOON + POLICY.patience, POLICY)
     assert not after_success(health, NOON).broken(NOON + 1e6, POLICY)
@@ -99,7 +99,7 @@ def test_a_step_always_leads_somewhere(
     attempts: int, failures: int, age: float, permanent: bool, retry_after: float | None
 ) -> None:
     error = DeliveryError("no", permanent=permanent, retry_after=retry_after)
-    step = next_step(
+    step = after_failed_try(
         replace(letter(), attempts=attempts), error, NOON + age, POLICY, Health(failures=failures, since=NOON)
     )
     if step.state == "waiting":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.parsers.gpu_samples import sample
 from watchdogd.batch import pending_reasons, qstat, sacct, scontrol, sinfo, slurm, slurmtext, squeue
-from watchdogd.chain.links import begins_of
+from watchdogd.chain.live_links import begins_of
 from watchdogd.checks import checkpoint_files
 from watchdogd.config.loading import parse
 from watchdogd.home import lease_record

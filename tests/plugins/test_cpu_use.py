@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 from watchdogd.parsers.probe_sample import Cpu
 from watchdogd.plugin import Sign, Strength
 from watchdogd.plugins.memory_leak import check
-from watchdogd.probe.answers import here
+from watchdogd.probe.node_answers import here
 
 MINUTE = 60.0
 

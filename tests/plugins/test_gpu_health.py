@@ -14,8 +14,9 @@ import pytest
 
 from tests.parsers.gpu_samples import sample
 from tests.plugins.words import text_of
-from watchdogd.batch.models import Job, Snapshot
+from watchdogd.batch.models import Job
 from watchdogd.batch.run_models import SURE
+from watchdogd.batch.snapshot import Snapshot
 from watchdogd.parsers import probe_sample as samples
 from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.parsers.gpu.node_script import GpuNode
@@ -27,7 +28,7 @@ from watchdogd.plugins.gpu_health.check import gpu_health, judge
 from watchdogd.plugins.gpu_health.faults import GpuLimits, without_sensors
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 from watchdogd.plugins.gpu_health.standstill import Patience
-from watchdogd.probe.answers import GpuSurvey
+from watchdogd.probe.node_answers import GpuSurvey
 
 HEALTH: Plugin = gpu_health
 START = 1_795_800_000.0

@@ -14,7 +14,7 @@ from watchdogd.batch.live_job import LiveJob
 from watchdogd.batch.models import Job
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmSilentError, WatchdogError
-from watchdogd.home import node_list, switches
+from watchdogd.home import suspect_nodes, switches
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident
 from watchdogd.plugin import Run, Status
@@ -164,7 +164,7 @@ def test_a_script_is_submitted_as_the_runs(desk: Desk) -> None:
 def test_nodes_under_suspicion_are_left_out_beside_those_of_the_script(desk: Desk) -> None:
     desk.jobs = ()
     (desk.home.path / "train.slurm").write_text("#!/bin/sh\n#SBATCH -x n1\nsleep 1\n")
-    node_list.add(desk.home, "n17", "glide", "", 3600, by_hand=False)
+    suspect_nodes.add(desk.home, "n17", "glide", "", 3600, by_hand=False)
     outcome = desk.do("resubmit", "train.slurm")
     submitted = "submitted as job 777, without n17 (under suspicion)"
     assert outcome.text == f"{desk.home.path}/train.slurm is {submitted}"
@@ -186,9 +186,9 @@ def test_a_requeued_job_leaves_out_what_is_under_suspicion_now(
     desk: Desk, before: str, listed: list[str], ended: list[str], change: str | None, text: str
 ) -> None:
     for node in [*listed, *ended]:
-        node_list.add(desk.home, node, "glide", "", 3600, by_hand=False)
+        suspect_nodes.add(desk.home, node, "glide", "", 3600, by_hand=False)
     for node in ended:
-        node_list.remove(desk.home, node)
+        suspect_nodes.remove(desk.home, node)
     desk.answers["show"] = f"JobId=501 JobName=x\n   ReqNodeList=(null) ExcNodeList={before}\n"
     outcome = desk.do("requeue", exclusion=Exclusion())
     assert outcome == ActionOutcome(
@@ -199,7 +199,7 @@ def test_a_requeued_job_leaves_out_what_is_under_suspicion_now(
 
 
 def test_a_job_that_cannot_be_kept_off_a_node_is_requeued_all_the_same(desk: Desk) -> None:
-    node_list.add(desk.home, "n7", "glide", "", 3600, by_hand=False)
+    suspect_nodes.add(desk.home, "n7", "glide", "", 3600, by_hand=False)
     desk.refused = "update"
     outcome = desk.do("requeue", exclusion=Exclusion())
     assert not outcome.ok

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.home import node_list
+from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import EventKind, Incident, IncidentEvent
 from watchdogd.plugin import Result, Run, Status
@@ -44,4 +44,4 @@ def test_a_node_is_put_under_suspicion_by_strong_evidence_alone(
     stall_inquiry.with_evidence(
         [StallInquiry(event, Result(Status.CRITICAL, "stalled"), task, stacks=True)], [event]
     )
-    assert [each.node for each in node_list.listed(home)] == listed
+    assert [each.node for each in suspect_nodes.listed(home)] == listed

@@ -6,7 +6,7 @@ import pytest
 
 from watchdogd.checks import free_space
 from watchdogd.checks.free_space import FreeSpaceLimits
-from watchdogd.checks.working import Working
+from watchdogd.checks.working_job import Working
 from watchdogd.errors import PluginError
 from watchdogd.parsers.probe_sample import Disk, NodeMemory, Usage
 from watchdogd.parsers.quota.lfs_quota import StorageTarget

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from watchdogd.batch.models import Ending, Job
+from watchdogd.batch.endings import Ending
+from watchdogd.batch.models import Job
 from watchdogd.daemon.dropins.dropin_job_result import (
     JobResult,
     alive,

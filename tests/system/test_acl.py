@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.home import trust
-from watchdogd.home.trust import Trusted, distrust, exposed, inherited_access
+from watchdogd.home import file_trust
+from watchdogd.home.file_trust import Trusted, distrust, exposed, inherited_access
 
 BOB, TEAM = 4242, 4711
 NOBODY = 0xFFFFFFFF
@@ -48,36 +48,36 @@ def plugin(tmp_path: Path) -> Path:
 def test_whom_an_acl_lets_write_is_seen(
     plugin: Path, named: tuple[int, int, int], mask: int, trusted: Trusted, who: str
 ) -> None:
-    os.setxattr(plugin, trust.ACL_ACCESS, attribute(named, mask=mask))
+    os.setxattr(plugin, file_trust.ACL_ACCESS, attribute(named, mask=mask))
     reason = distrust(plugin, trusted)
     assert (f"can be written by {who} by its ACL: setfacl -b {plugin}" in reason) if who else not reason
 
 
 def test_of_a_file_with_an_acl_the_mode_shows_the_mask_alone(plugin: Path) -> None:
     os.chown(plugin, 0, TEAM)
-    os.setxattr(plugin, trust.ACL_ACCESS, attribute((USER, 6, 0)))
+    os.setxattr(plugin, file_trust.ACL_ACCESS, attribute((USER, 6, 0)))
     assert plugin.stat().st_mode & 0o060 == 0o060
     assert distrust(plugin) == ""
-    os.setxattr(plugin, trust.ACL_ACCESS, attribute((USER, 6, 0), owning=6))
+    os.setxattr(plugin, file_trust.ACL_ACCESS, attribute((USER, 6, 0), owning=6))
     assert f"can be written by group {TEAM}" in distrust(plugin)
 
 
 def test_folders_above_default_acls_and_secrets(plugin: Path) -> None:
-    os.setxattr(plugin.parent, trust.ACL_ACCESS, attribute((USER, 7, BOB), mask=7))
+    os.setxattr(plugin.parent, file_trust.ACL_ACCESS, attribute((USER, 7, BOB), mask=7))
     assert f"{plugin.parent} can be written by user {BOB}" in distrust(plugin)
-    os.removexattr(plugin.parent, trust.ACL_ACCESS)
+    os.removexattr(plugin.parent, file_trust.ACL_ACCESS)
     assert inherited_access(plugin.parent) == ""
-    os.setxattr(plugin.parent, trust.ACL_DEFAULT, attribute((GROUP, 7, TEAM), mask=7))
+    os.setxattr(plugin.parent, file_trust.ACL_DEFAULT, attribute((GROUP, 7, TEAM), mask=7))
     assert f"can be written by group {TEAM} by its default ACL" in inherited_access(plugin.parent)
     assert inherited_access(plugin.parent, Trusted(TEAM)) == ""
-    os.setxattr(plugin, trust.ACL_ACCESS, attribute((USER, 4, BOB)))
+    os.setxattr(plugin, file_trust.ACL_ACCESS, attribute((USER, 4, BOB)))
     assert f"can be read by user {BOB} by its ACL" in exposed(plugin)
 
 
 @given(st.binary(max_size=64) | st.binary(max_size=64).map(lambda tail: b"\2\0\0\0" + tail))
 def test_any_bytes_are_an_acl_or_none(attribute: bytes) -> None:
     try:
-        found = trust.parse_acl(attribute, trust.WRITE)
+        found = file_trust.parse_acl(attribute, file_trust.WRITE)
     except ValueError:
         return
     assert len(found.users) + len(found.groups) <= len(attribute) // 8

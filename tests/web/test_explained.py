@@ -9,7 +9,7 @@ from tests.web.stage import status_of
 from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
-from watchdogd.plugins.log_staleness.progress_state import LogState
+from watchdogd.plugins.log_staleness.learned_rhythm import LogState
 from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.system.codec import codec_of
 from watchdogd.units import iso

@@ -1,0 +1,1 @@
+"""Batch systems (Slurm, PBS) as they are asked: queue, accounting and nodes, and their answers as values."""

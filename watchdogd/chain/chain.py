@@ -9,8 +9,8 @@ from typing import Any
 
 from watchdogd.batch import slurm
 from watchdogd.batch.models import Job
-from watchdogd.chain import link, links, shutdown
-from watchdogd.chain.links import SuccessionPlan, decide
+from watchdogd.chain import link_script, live_links, shutdown
+from watchdogd.chain.live_links import SuccessionPlan, decide
 from watchdogd.config.models import Config
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import markers
@@ -125,7 +125,9 @@ class Chain:
 
     def _others(self) -> tuple[Job, ...]:
         stay = markers.jobs_go_on(self._home)
-        return links.queued_links(self._mark()) if stay else links.links_and_dropin_jobs(self._mark())
+        return (
+            live_links.queued_links(self._mark()) if stay else live_links.links_and_dropin_jobs(self._mark())
+        )
 
     def let_go(self) -> None:
         """Let the successor start where this link is ended before its time.
@@ -140,25 +142,25 @@ class Chain:
 
     def as_json(self) -> dict[str, Any]:
         """Return the link for `status --json`."""
-        mine = links.as_json(self._me) if self._me else {"job_id": self.job_id}
-        successor = links.as_json(self._successor) if self._successor else None
+        mine = live_links.as_json(self._me) if self._me else {"job_id": self.job_id}
+        successor = live_links.as_json(self._successor) if self._successor else None
         if self._unseen:  # until the next look at the queue shows it
             successor = {"job_id": self._unseen, "state": "PENDING", "reason": "just submitted"}
         return {**mine, "mode": self.mode, "successor": successor}
 
     def _mark(self) -> str:
-        return link.mark_of(self._home)
+        return link_script.mark_of(self._home)
 
     def _plan(self, now: float) -> SuccessionPlan:
-        living = links.queued_links(self._mark())
+        living = live_links.queued_links(self._mark())
         self._me = next((each for each in living if each.raw_id == self.job_id), self._me)
-        every = link.tick_every(self._config) if self.mode == "tick" else 0.0
+        every = link_script.tick_every(self._config) if self.mode == "tick" else 0.0
         plan = decide(living, self.job_id, now, every=every)
-        if plan.unseen and links.is_unknown(self.job_id):
+        if plan.unseen and live_links.is_unknown(self.job_id):
             plan = decide(living, self.job_id, now, lost=True, every=every)
         if plan.unseen:
             raise SlurmSilentError(f"squeue does not show this link, job {self.job_id}")
-        if plan.successor and not self._shortened and links.is_in_the_way(plan.successor):
+        if plan.successor and not self._shortened and live_links.is_in_the_way(plan.successor):
             self._shortened = True  # the next one fits: it knows of the maintenance
             plan = SuccessionPlan(cancel=(*plan.cancel, plan.successor.raw_id))
         self._successor = plan.successor
@@ -172,7 +174,7 @@ class Chain:
             slurm.scancel(plan.cancel)
         if plan.submit is not None and not self.stopped():
             with contextlib.suppress(OSError):
-                link.prepare_log(self._home)
+                link_script.prepare_log(self._home)
             job_id = self._submit(self._form(now), plan.submit)
             self._submissions += 1
             self._successor_id = self._unseen = job_id
@@ -181,25 +183,25 @@ class Chain:
                 slurm.scancel([job_id])
                 self._unseen = ""
 
-    def _submit(self, form: link.LinkJob, options: tuple[str, ...]) -> str:
+    def _submit(self, form: link_script.LinkJob, options: tuple[str, ...]) -> str:
         self._submitting = True
         try:
             return slurm.sbatch(form.sbatch_options(*options), form.script(), form.environment())
         finally:
             self._submitting = False
 
-    def _form(self, now: float) -> link.LinkJob:
-        wish, walltime = link.remembered(self._home)
+    def _form(self, now: float) -> link_script.LinkJob:
+        wish, walltime = link_script.remembered(self._home)
         walltime = walltime or self._limit or LONGEST_WALLTIME
-        return link.link_job(self._home, self._config, wish, walltime, self._shortest(walltime, now))
+        return link_script.link_job(self._home, self._config, wish, walltime, self._shortest(walltime, now))
 
     def _shortest(self, walltime: float, now: float) -> float:
         """Return what Slurm may cut the successor to, which starts when this link has its margin left."""
         if self._shortened:
-            return links.LEAST if walltime > links.LEAST else 0.0
+            return live_links.LEAST if walltime > live_links.LEAST else 0.0
         mine = self._limit or walltime
         left = self.left(now) - walltime_margin(mine)
-        return links.shortest(walltime, now + (left if 0 < left < mine else 0.0))
+        return live_links.shortest(walltime, now + (left if 0 < left < mine else 0.0))
 
     def left(self, now: float) -> float:
         """Return seconds until this link ends; infinite before the first look at the queue."""
@@ -238,9 +240,9 @@ class Chain:
 
     def _held_up(self, successor: Job, left: float) -> str:
         """Return why the successor will not start or, near the end, what it waits for; else empty."""
-        never = links.blocked(successor)
+        never = live_links.blocked(successor)
         near = left < walltime_margin(self._limit or _UNKNOWN_WALLTIME)
-        return never or (links.limited(successor) if near else "")
+        return never or (live_links.limited(successor) if near else "")
 
     def _patience(self, left: float) -> float:
         """Return seconds for which it is no trouble that no successor is seen.

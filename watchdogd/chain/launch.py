@@ -17,9 +17,9 @@ from pathlib import Path
 from watchdogd.batch import sinfo, slurm
 from watchdogd.batch.models import Job
 from watchdogd.batch.sinfo import Partition
-from watchdogd.chain import link, links
-from watchdogd.chain.link import LinkJob, LinkOptions
-from watchdogd.chain.links import ChainResult
+from watchdogd.chain import link_script, live_links
+from watchdogd.chain.link_script import LinkJob, LinkOptions
+from watchdogd.chain.live_links import ChainResult
 from watchdogd.config.models import Config
 from watchdogd.config.secret import exposed
 from watchdogd.errors import ConfigError, HomeError, SlurmError, SlurmSilentError, WatchdogError
@@ -37,8 +37,8 @@ _LOCAL_LOOK = 0.1
 
 def start_locally(home: Home) -> str:
     """Start it in a session of its own; returns who it is once it acts. WatchdogError if it ends."""
-    log = link.log_of(home)
-    link.prepare_log(home)
+    log = link_script.log_of(home)
+    link_script.prepare_log(home)
     before = log.stat().st_size if log.exists() else 0
     users = umask.users()
     # Not through watchdogd.system.command: this one shall outlive us.
@@ -109,7 +109,7 @@ def _begin(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
         *exposed(config.secrets(), home.group),
     )
     if wish.mode == "local":
-        link.remember(home, wish, 0.0)
+        link_script.remember(home, wish, 0.0)
         return ChainResult((f"started here: {start_locally(home)}",), changed=True, warnings=warnings)
     return _submit(home, config, wish, warnings)
 
@@ -135,7 +135,7 @@ def already_running(home: Home, *, local: bool = False) -> ChainResult | None:
     `local`: a silent Slurm is no reason to wait: whatever it has queued, the lease lets one act.
     """
     try:
-        found = links.active_links(home)
+        found = live_links.active_links(home)
     except SlurmSilentError:
         if not local:
             raise
@@ -149,8 +149,10 @@ def already_running(home: Home, *, local: bool = False) -> ChainResult | None:
 def _found(found: Sequence[Job]) -> ChainResult:
     """Return the result where it is there already; a warning where it waits for what may never come."""
     waits = all(each.waiting for each in found)
-    never = tuple(filter(None, map(links.held_up if waits else links.blocked, found)))
-    return ChainResult((f"it runs already: {'; '.join(map(links.describe, found))}",), False, found[0], never)
+    never = tuple(filter(None, map(live_links.held_up if waits else live_links.blocked, found)))
+    return ChainResult(
+        (f"it runs already: {'; '.join(map(live_links.describe, found))}",), False, found[0], never
+    )
 
 
 def check_secrets(config: Config, home: Home) -> None:
@@ -210,7 +212,7 @@ def _planned(home: Home, config: Config, wish: LinkOptions) -> _Planned:
     site = sinfo.ask_partitions()
     chosen = site.chosen(wish.partition or config.slurm.partition or "")
     walltime = _walltime(chosen, config, wish)
-    form = link.link_job(home, config, wish, walltime, links.shortest(walltime, time.time()))
+    form = link_script.link_job(home, config, wish, walltime, live_links.shortest(walltime, time.time()))
     return _Planned(form, tuple(filter(None, [sinfo.gpu_warning(chosen, site)])))
 
 
@@ -227,8 +229,8 @@ def _walltime(chosen: list[Partition], config: Config, wish: LinkOptions) -> flo
 def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, ...]) -> ChainResult:
     planned = _planned(home, config, wish)
     form = planned.form
-    link.remember(home, wish, form.walltime)
-    link.prepare_log(home)
+    link_script.remember(home, wish, form.walltime)
+    link_script.prepare_log(home)
     job_id = _submitted(home, form)
     rival = _earlier(home, job_id)
     if rival:
@@ -238,17 +240,17 @@ def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, 
         slurm.scancel([job_id])
         raise WatchdogError(f"it was {markers.stop_words(home)} meanwhile: link {job_id} was cancelled again")
     job = _settled(home, job_id)
-    never = links.stuck(job) if job else ""
+    never = live_links.stuck(job) if job else ""
     if never:
         slurm.scancel([job_id])
         raise SlurmError(f"Slurm took the link, but {never}; it was cancelled again")
-    limited = links.limited(job) if job else ""
+    limited = live_links.limited(job) if job else ""
     if job is None and _vanished(home):
         raise SlurmError(
-            f"Slurm took link {job_id}, but it ended at once: see {link.log_of(home)}; "
+            f"Slurm took link {job_id}, but it ended at once: see {link_script.log_of(home)}; "
             f"'{home.command('doctor --on-partition')}' finds out why"
         )
-    state = links.describe(job) if job else f"job {job_id}"
+    state = live_links.describe(job) if job else f"job {job_id}"
     return ChainResult(
         (f"started: {state}",), True, job, (*warnings, *planned.warnings, *filter(None, [limited]))
     )
@@ -260,7 +262,7 @@ def _submitted(home: Home, form: LinkJob) -> str:
         return slurm.sbatch(form.sbatch_options(), form.script(), form.environment())
     except SlurmSilentError:
         with contextlib.suppress(SlurmSilentError):
-            for taken in links.active_links(home):
+            for taken in live_links.active_links(home):
                 return taken.raw_id
         raise
 
@@ -271,7 +273,7 @@ def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
     Each looks when its own link is in the queue, so that at most one sees none before it.
     """
     try:
-        found = links.active_links(home)
+        found = live_links.active_links(home)
     except SlurmSilentError:
         return ()  # then the lease lets one act, and that one leaves one successor
     return tuple(each for each in found if (count(each.raw_id) or 0) < (count(job_id) or 0))
@@ -282,7 +284,7 @@ def _settled(home: Home, job_id: str) -> Job | None:
     until = time.monotonic() + _SETTLE
     while True:
         try:
-            found = next((each for each in links.active_links(home) if each.raw_id == job_id), None)
+            found = next((each for each in live_links.active_links(home) if each.raw_id == job_id), None)
         except SlurmSilentError:
             found = None
         settled = found is not None and (not found.waiting or found.reason not in ("", "None"))
@@ -297,7 +299,7 @@ def _vanished(home: Home) -> bool:
     A short tick would have left a successor.
     """
     try:
-        return not links.active_links(home) and lease.alive(home) is None
+        return not live_links.active_links(home) and lease.alive(home) is None
     except SlurmSilentError:
         return False
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from watchdogd.batch import slurm
 from watchdogd.batch.models import Job
-from watchdogd.chain import link, links
-from watchdogd.chain.links import ChainResult
+from watchdogd.chain import link_script, live_links
+from watchdogd.chain.live_links import ChainResult
 from watchdogd.errors import HomeError, SlurmSilentError, WatchdogError
 from watchdogd.home import lease, markers
 from watchdogd.home.layout import Home
@@ -41,9 +41,9 @@ def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> ChainResu
         leaving: list[str] = []
         try:
             jobs = _end_jobs(home, ended, dropins=not jobs_go_on)
-            left += [f"{links.describe(each)} of {each.user}" for each in jobs if not each.leaving]
+            left += [f"{live_links.describe(each)} of {each.user}" for each in jobs if not each.leaving]
             leaving = [
-                f"{links.describe(each)} is over, but has not left yet" for each in jobs if each.leaving
+                f"{live_links.describe(each)} is over, but has not left yet" for each in jobs if each.leaving
             ]
             patience = _GONE
         except SlurmSilentError as error:
@@ -66,7 +66,7 @@ def cancel(home: Home, jobs: Sequence[Job]) -> None:
 
     What is a drop-in's is noted before, so that its end is no failure to the next daemon.
     """
-    mark = link.mark_of(home)
+    mark = link_script.mark_of(home)
     dropped = [job.array_id or job.raw_id for job in jobs if job.comment != mark]
     if dropped:
         with contextlib.suppress(OSError):  # a full home: it is reported as cancelled then
@@ -77,11 +77,11 @@ def cancel(home: Home, jobs: Sequence[Job]) -> None:
 
 def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[Job]:
     """Cancel what one's own is; returns what is left and can be waited for."""
-    found = links.all_links(home, dropins=dropins)
+    found = live_links.all_links(home, dropins=dropins)
     mine = [each for each in found if _is_mine(each)]
     ended.update((each.id, f"job {each.id}") for each in mine)
     cancel(home, mine)
-    mark = link.mark_of(home)
+    mark = link_script.mark_of(home)
     alive = any(each.comment == mark for each in found)  # a link of somebody else ends its own drop-ins
     return [each for each in found if alive or _is_mine(each)]
 
@@ -89,8 +89,8 @@ def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[Job]:
 def _of_others(home: Home) -> tuple[str, ...]:
     """Return a line for each job of a drop-in that only somebody else can end."""
     return tuple(
-        f"{links.describe(each)} ({each.comment.partition(' ')[2]}) goes on: only {each.user} can end it"
-        for each in links.all_links(home, dropins=True)
+        f"{live_links.describe(each)} ({each.comment.partition(' ')[2]}) goes on: only {each.user} can end it"
+        for each in live_links.all_links(home, dropins=True)
         if not _is_mine(each)
     )
 

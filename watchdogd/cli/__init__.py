@@ -264,7 +264,7 @@ def _os_sentence(error: OSError) -> str:
 
 def _internal(error: Exception, words: list[str]) -> str:
     """One line for a fault of our own; the traceback goes to home/logs."""
-    from watchdogd.cli.crash import record
+    from watchdogd.cli.crash_log import record
 
     fault = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     before, verb, rest = _split(words)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from watchdogd.cli.output import print_json, print_line, seconds, terminal
 from watchdogd.config import switch_places
 from watchdogd.errors import UsageError
-from watchdogd.home import node_list
+from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home
-from watchdogd.home.node_list import ListedNode
+from watchdogd.home.suspect_nodes import ListedNode
 from watchdogd.units import format_duration
 
 
@@ -35,12 +35,12 @@ def run(args: argparse.Namespace) -> int:
     if args.add:
         return _add(args, home)
     if args.remove:
-        ended = node_list.remove(home, args.remove, args.name)
+        ended = suspect_nodes.remove(home, args.remove, args.name)
         print_line(f"{args.remove} {'is no longer' if ended else 'was not'} under suspicion")
         return 0
-    held = [each for each in node_list.listed(home, args.name) if each.holds(now)]
+    held = [each for each in suspect_nodes.listed(home, args.name) if each.holds(now)]
     if args.exclude:
-        nodes = node_list.excluded(home, args.name, now) if args.name else {each.node for each in held}
+        nodes = suspect_nodes.excluded(home, args.name, now) if args.name else {each.node for each in held}
         print(",".join(sorted(nodes)))
     elif args.json:
         print_json([each.as_json() for each in held])
@@ -55,7 +55,7 @@ def _add(args: argparse.Namespace, home: Home) -> int:
     lasts = seconds(args, "--for") if getattr(args, "for") else None
     if lasts is not None and lasts <= 0:
         raise UsageError("nodes: --for needs a duration above zero; --remove ends a suspicion")
-    node_list.add(home, args.add, args.name or "", args.reason, lasts, by_hand=True)
+    suspect_nodes.add(home, args.add, args.name or "", args.reason, lasts, by_hand=True)
     until = "until it is removed" if lasts is None else f"for {format_duration(lasts)}"
     print_line(f"{args.add} is under suspicion {until}: {args.name or 'every run'}'s next job leaves it out")
     return 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from watchdogd.chain import launch, link, links, shutdown
-from watchdogd.chain.link import LinkOptions
-from watchdogd.chain.links import ChainResult
+from watchdogd.chain import launch, link_script, live_links, shutdown
+from watchdogd.chain.link_script import LinkOptions
+from watchdogd.chain.live_links import ChainResult
 from watchdogd.cli.output import print_json, print_line, warn
 from watchdogd.cli.tick import report_stop
 from watchdogd.config.secret import withhold
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     outcome = act(home, config, wish)
     _say(outcome, quiet=args.json)
     if args.json:
-        found = links.as_json(outcome.link) if outcome.link else None
+        found = live_links.as_json(outcome.link) if outcome.link else None
         print_json({"started": outcome.changed, "message": "; ".join(outcome.lines), "link": found})
     return 0
 
@@ -63,7 +63,7 @@ def _wish(args: argparse.Namespace, home: Home) -> LinkOptions:
             raise UsageError(f"{args.verb}: --time {error}") from None
     if args.local and (args.mode or args.partition or args.account or args.time):
         raise UsageError(f"{args.verb}: --local takes no option of Slurm")
-    before = link.LinkOptions() if args.verb == "start" else link.remembered(home)[0]
+    before = link_script.LinkOptions() if args.verb == "start" else link_script.remembered(home)[0]
     if args.local or (args.mode and args.mode != before.mode):
         before = dataclasses.replace(before, time="")  # a daemon's walltime is none for a tick
     said = {"partition": args.partition, "account": args.account, "time": args.time}
@@ -94,7 +94,7 @@ def _stop(home: Home, reason: str, *, as_json: bool) -> int:
 def _ticks_in_slurm(home: Home) -> bool:
     """Return whether short links watch: between two of them there is nobody who could report a stop."""
     try:
-        return link.remembered(home)[0].mode == "tick" and not markers.is_stopped(home)
+        return link_script.remembered(home)[0].mode == "tick" and not markers.is_stopped(home)
     except (HomeError, OSError):
         return False
 

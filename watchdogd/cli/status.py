@@ -210,21 +210,21 @@ def _by_the_queue(home: Home, status: dict[str, Any]) -> dict[str, Any]:
 
     In tick mode alive means that a link is queued, or, where Slurm is silent, that a tick was not long ago.
     """
-    from watchdogd.chain import link, links
+    from watchdogd.chain import link_script, live_links
     from watchdogd.config.secret import withhold
 
     withhold(home)
     ticks = False
     try:
-        wish, walltime = link.remembered(home)
+        wish, walltime = link_script.remembered(home)
         if not walltime:
             return status
         ticks = wish.mode == "tick"
-        found = links.active_links(home)
+        found = live_links.active_links(home)
     except HomeError as error:
         return _troubled(status, str(error))
     except SlurmSilentError as error:
-        ticked = ticks and status["last_round"] is not None and not _stale(status, link.SHORTEST_TICK)
+        ticked = ticks and status["last_round"] is not None and not _stale(status, link_script.SHORTEST_TICK)
         holder = "by its last tick" if ticked else None
         return {**_troubled(status, str(error)), "alive": ticked, "holder": holder}
     return _queued(status, found, wish.mode) if found else status
@@ -232,15 +232,15 @@ def _by_the_queue(home: Home, status: dict[str, Any]) -> dict[str, Any]:
 
 def _queued(status: dict[str, Any], found: tuple[Job, ...], mode: str) -> dict[str, Any]:
     """Return the links as the queue shows them: the one that runs, else the next one, and its successor."""
-    from watchdogd.chain import links
+    from watchdogd.chain import live_links
 
     first, *more = sorted(found, key=lambda job: job.waiting)
-    successor = links.as_json(more[0]) if more else None
+    successor = live_links.as_json(more[0]) if more else None
     return {
-        **_troubled(status, *filter(None, map(links.held_up, found))),
+        **_troubled(status, *filter(None, map(live_links.held_up, found))),
         "alive": mode == "tick",
-        "holder": links.describe(first),
-        "link": {**links.as_json(first), "mode": mode, "successor": successor},
+        "holder": live_links.describe(first),
+        "link": {**live_links.as_json(first), "mode": mode, "successor": successor},
     }
 
 

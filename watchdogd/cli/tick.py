@@ -7,7 +7,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from watchdogd.chain import link
+from watchdogd.chain import link_script
 from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.cli.output import one_line, print_json, print_line, print_results
 from watchdogd.daemon import daemon_log, wiring
@@ -77,7 +77,7 @@ def _watch(home: Home, setup: Setup, broken: str) -> str:
     leadership.begin()
     daemon_log.begin(home)
     begin = time.time()
-    step = link.tick_every(setup.config) if leadership.chain else _mark(home)
+    step = link_script.tick_every(setup.config) if leadership.chain else _mark(home)
     try:
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.home.trust import distrust, team_of
+from watchdogd.home.file_trust import distrust, team_of
 from watchdogd.system.smallfile import NoPlainFileError, read_plain
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from watchdogd.config.keys import keys_at
 from watchdogd.config.models import Config
 from watchdogd.config.validation import validation_error
 from watchdogd.errors import ConfigError, UnknownKeyError
+from watchdogd.home.file_trust import distrust, team_of
 from watchdogd.home.layout import Home
-from watchdogd.home.trust import distrust, team_of
 from watchdogd.system import command
 from watchdogd.system.account import group_id
 from watchdogd.system.smallfile import read_plain

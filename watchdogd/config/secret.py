@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 from watchdogd.errors import ConfigError, Problem
-from watchdogd.home import trust
+from watchdogd.home import file_trust
 from watchdogd.system import command
 from watchdogd.system.smallfile import read_plain
 
@@ -126,7 +126,7 @@ def withhold(home: Home) -> None:
 def exposed(secrets: Iterable[tuple[str, Secret]], group: int | None) -> tuple[Problem, ...]:
     """Return each secret, by its key, whose file others than its owner and `group` can read, with the fix."""
     found = (
-        (key, trust.exposed(Path(os.path.expanduser(secret.path)), group))
+        (key, file_trust.exposed(Path(os.path.expanduser(secret.path)), group))
         for key, secret in secrets
         if secret.path
     )

@@ -1,0 +1,1 @@
+"""The daemon: rounds and their scheduler, the workers that run checks, and what watches watchdogd itself."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from watchdogd.history.measurements import PastOfCheck
     from watchdogd.history.models import Past
     from watchdogd.home.layout import Home
-    from watchdogd.system.bounded import BoundedIO
+    from watchdogd.system.bounded_io import BoundedIO
 
     Said = tuple[Progress | None, tuple[Sign, ...]]
     """What a check said last of a run's progress, and the signs that it saw."""

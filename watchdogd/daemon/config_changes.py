@@ -26,7 +26,7 @@ from watchdogd.errors import ConfigError, WatchdogError
 from watchdogd.home import layout
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Run
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.pathname import file_name
 from watchdogd.system.smallfile import NoPlainFileError, read_head, read_plain
 

@@ -24,7 +24,7 @@ from watchdogd.home.lease import Lease
 from watchdogd.home.markers import Pause
 from watchdogd.notify.dead_mans_switch import Heartbeat, heartbeat_of
 from watchdogd.notify.message_outbox import Outbox
-from watchdogd.system.bounded import StuckError
+from watchdogd.system.bounded_io import StuckError
 from watchdogd.system.smallfile import STATUS_LIMIT, read_plain
 from watchdogd.units import age, local_time
 

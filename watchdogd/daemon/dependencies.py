@@ -18,7 +18,7 @@ from watchdogd.daemon.workers.worker_protocol import Call
 from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Result, Status, ok, unknown
 from watchdogd.system import pathname
-from watchdogd.system.bounded import BoundedIO, StuckError
+from watchdogd.system.bounded_io import BoundedIO, StuckError
 from watchdogd.system.clock import fresh
 from watchdogd.system.mounts import mount_of, mount_table, read_mounts
 from watchdogd.system.smallfile import unanswered
@@ -26,7 +26,7 @@ from watchdogd.system.smallfile import unanswered
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from watchdogd.batch.models import Snapshot
+    from watchdogd.batch.snapshot import Snapshot
     from watchdogd.daemon.registry.check_factory import Check
 
 PROBE_DEADLINE = 10.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from watchdogd.batch.models import Snapshot
+from watchdogd.batch.snapshot import Snapshot
 from watchdogd.daemon.dependencies import Probes, dependency_of, queue_name, queue_result
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.setup import Setup

@@ -21,7 +21,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.home.inbox import kind_of
 from watchdogd.home.layout import Home
 from watchdogd.remediation import evidence
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.clock import fresh
 
 DRAFTS = 86400.0

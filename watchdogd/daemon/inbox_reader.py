@@ -15,7 +15,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.home import inbox
 from watchdogd.home.inbox import Submission
 from watchdogd.home.layout import Home, no_folder
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import read_plain
 
 _TAKEN = ".taken.json"

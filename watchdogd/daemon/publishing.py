@@ -19,7 +19,7 @@ from watchdogd.home.layout import Home, absolute
 from watchdogd.notify.channels.statuslog import append
 from watchdogd.plugin import Result, Status
 from watchdogd.system import command, umask
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.clock import fresh
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain, replace_file
 from watchdogd.system.text import one_line

@@ -12,7 +12,7 @@ from watchdogd.config.target_models import RunSection
 from watchdogd.daemon.registry.check_factory import Check, written
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import Snapshots
-from watchdogd.home import node_list
+from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home, absolute
 from watchdogd.incidents import wording
 from watchdogd.incidents.confirmation import agrees
@@ -178,7 +178,7 @@ def _free(state: CheckState, incident: Incident) -> bool:
 
 def _suspect_for(section: RunSection) -> float:
     """Return the seconds for which a suspect node is left out of a run's jobs."""
-    return max((each.lasts for each in map(_exclusion, section.on_hang) if each), default=node_list.DAY)
+    return max((each.lasts for each in map(_exclusion, section.on_hang) if each), default=suspect_nodes.DAY)
 
 
 def _exclusion(configured: Any) -> Exclusion | None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from watchdogd.home.inbox import Submission
     from watchdogd.home.layout import Home
     from watchdogd.notify.notification import Notification
-    from watchdogd.system.bounded import BoundedIO
+    from watchdogd.system.bounded_io import BoundedIO
 
     Send = Callable[[Sequence[Notification]], None]
 

@@ -28,7 +28,7 @@ from watchdogd.home.layout import Home
 from watchdogd.incidents.models import DELIVERY, SELF, AlertPolicy
 from watchdogd.notify.message import MessageRules, Route
 from watchdogd.notify.senders import standing
-from watchdogd.system.bounded import BoundedIO, StuckError
+from watchdogd.system.bounded_io import BoundedIO, StuckError
 from watchdogd.system.times import LOCAL_ZONE, CronTimes, short_time, zone_named
 
 

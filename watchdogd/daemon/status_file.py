@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from watchdogd.daemon.registry.check_factory import Check
     from watchdogd.history.models import Gap
     from watchdogd.home.layout import Home
-    from watchdogd.system.bounded import BoundedIO
+    from watchdogd.system.bounded_io import BoundedIO
 
 
 def incident_json(incident: Incident) -> dict[str, Any]:

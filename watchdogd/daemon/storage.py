@@ -18,7 +18,7 @@ from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import AlertState
 from watchdogd.notify.notification import Notification
-from watchdogd.system.bounded import BoundedIO, StuckError
+from watchdogd.system.bounded_io import BoundedIO, StuckError
 
 Value = TypeVar("Value")
 TRIES = 10

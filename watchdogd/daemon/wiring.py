@@ -24,7 +24,7 @@ from watchdogd.notify.channel_state import REMEMBERED
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message_outbox import Outbox
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 
 
 @dataclass(frozen=True, slots=True)

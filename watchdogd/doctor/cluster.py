@@ -11,7 +11,7 @@ from watchdogd.batch.models import Job
 from watchdogd.batch.run_models import slurm_users
 from watchdogd.batch.sinfo import Partition
 from watchdogd.batch.slurm import SBATCH_DEADLINE, refusal
-from watchdogd.chain import link
+from watchdogd.chain import link_script
 from watchdogd.chain.launch import unknown_users
 from watchdogd.doctor.diagnosis import Diagnosis, Installation, ask, broken, fine, warning
 from watchdogd.errors import SlurmError, UnitError
@@ -214,7 +214,7 @@ def _wished_walltime(installation: Installation) -> float | None:
 
 def _submission(installation: Installation, walltime: float) -> Diagnosis:
     """sbatch takes exactly what `start` would submit, without doing so."""
-    form = link.link_job(installation.home, installation.config, installation.wish, walltime, 0.0)
+    form = link_script.link_job(installation.home, installation.config, installation.wish, walltime, 0.0)
     argv = ("sbatch", "--test-only", *form.sbatch_options())
     answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=form.script())
     if not answer.ok:

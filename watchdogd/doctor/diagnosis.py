@@ -9,8 +9,8 @@ from typing import Any
 
 from watchdogd.batch import scontrol
 from watchdogd.batch.run_models import run_of
-from watchdogd.chain import link
-from watchdogd.chain.link import LinkOptions
+from watchdogd.chain import link_script
+from watchdogd.chain.link_script import LinkOptions
 from watchdogd.config.models import Config
 from watchdogd.daemon.setup import Setup
 from watchdogd.home.layout import Home
@@ -76,7 +76,7 @@ class Installation:
     @classmethod
     def of(cls, home: Home, setup: Setup) -> Installation:
         """Look around; asks the controller once. HomeError where home is broken."""
-        wish = link.remembered(home)[0]
+        wish = link_script.remembered(home)[0]
         slurm = bool(shutil.which("squeue")) and wish.mode != "local"
         answer = ask("scontrol", "show", "config") if slurm else None
         site = scontrol.settings(answer.output) if answer and answer.ok else {}

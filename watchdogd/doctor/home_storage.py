@@ -12,7 +12,7 @@ from pathlib import Path
 from watchdogd.doctor.diagnosis import Diagnosis, Installation, ask, broken, fine, warning
 from watchdogd.errors import HistoryError, NoHistoryError
 from watchdogd.history.store import Store
-from watchdogd.home import trust
+from watchdogd.home import file_trust
 from watchdogd.home.layout import misplaced
 from watchdogd.parsers.quota import models
 from watchdogd.parsers.quota.models import BYTES, StorageLimit
@@ -42,11 +42,11 @@ except OSError:
 
 def look(installation: Installation) -> Iterator[Diagnosis]:
     home = installation.home
-    reason = trust.distrust(home.path, trust.team_of(home.path))
+    reason = file_trust.distrust(home.path, file_trust.team_of(home.path))
     if reason:
         yield warning(TOPIC, reason.what, reason.fix or _RIGHTS)
     for folder in filter(Path.is_dir, (home.path, home.plugins, *home.path.glob("cron.*"))):
-        if reason := trust.inherited_access(folder, trust.team_of(home.path)):
+        if reason := file_trust.inherited_access(folder, file_trust.team_of(home.path)):
             yield warning(TOPIC, reason.what, reason.fix)
     for misfit in misplaced(home):
         yield broken(TOPIC, misfit.what, misfit.fix)

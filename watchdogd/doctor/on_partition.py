@@ -17,8 +17,8 @@ from pathlib import Path
 from string import Template
 
 from watchdogd.batch import scontrol, slurm
-from watchdogd.chain import link
-from watchdogd.chain.links import queued_links
+from watchdogd.chain import link_script
+from watchdogd.chain.live_links import queued_links
 from watchdogd.doctor.diagnosis import Diagnosis, Installation, ask, broken, fine, from_json
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.system.smallfile import parse_json, read_plain
@@ -106,7 +106,7 @@ def run(installation: Installation, patience: float) -> PartitionReport:
     """
     token = secrets.token_hex(4)
     said, wrong = (installation.home.logs / f"doctor-{token}.{end}" for end in ("json", "err"))
-    form = link.link_job(installation.home, installation.config, installation.wish, WALLTIME, 0.0)
+    form = link_script.link_job(installation.home, installation.config, installation.wish, WALLTIME, 0.0)
     mark = f"{form.mark} doctor {token}"
     # not below home: where a node cannot open its output, a job ends before it could say anything
     unseen = ("--output=/dev/null", "--error=/dev/null")

@@ -23,7 +23,7 @@ from watchdogd.errors import ConfigError, HomeError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.system import command
 from watchdogd.system.account import own_name
-from watchdogd.system.bounded import BoundedIO, StuckError
+from watchdogd.system.bounded_io import BoundedIO, StuckError
 from watchdogd.system.smallfile import replace_file
 from watchdogd.system.text import nearest
 

@@ -19,7 +19,7 @@ from watchdogd.history.models import Measure
 from watchdogd.history.retention import FIVE, HOUR, Thinned
 from watchdogd.history.schema import fives, hours, readings, series, subjects
 from watchdogd.history.sql import Row, about
-from watchdogd.system.course import Course
+from watchdogd.system.time_series import Course
 
 Wanted = tuple[ColumnElement[bool], ...]
 """Conditions on `subjects`."""

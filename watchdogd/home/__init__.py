@@ -1,0 +1,1 @@
+"""Home, the folder of one watchdogd: its layout, switches, inbox, lease and marks, and whose files count."""

@@ -1,0 +1,1 @@
+"""Notifications: messages, the channels that send them, and the plan by which each gets there."""

@@ -15,11 +15,11 @@ from dataclasses import replace
 from watchdogd.errors import DeliveryError, HistoryError, PartlyDeliveredError, WatchdogError
 from watchdogd.notify.channel import Sender
 from watchdogd.notify.channel_state import ChannelState
+from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, Send, after_try, plan
 from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.delivery_queue import Rows
 from watchdogd.notify.locks import ChannelLock, LockedError
 from watchdogd.notify.notification import Notification
-from watchdogd.notify.plan import Delivered, DeliveryPlan, Send, after_try, plan
-from watchdogd.notify.waiting_rows import Rows
 
 log = logging.getLogger(__name__)
 

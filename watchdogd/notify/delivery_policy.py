@@ -114,7 +114,7 @@ class Health:
         return len(self.failing) > 1
 
 
-def next_step(
+def after_failed_try(
     row: Notification, error: DeliveryError, now: float, policy: Policy, health: Health | None = None
 ) -> Notification:
     """Return the row after a failed try: when it is tried again, or that it is given up.
@@ -165,7 +165,7 @@ def after_success(health: Health, now: float) -> Health:
 
 
 def after_failure(health: Health, error: DeliveryError, step: Notification, now: float) -> Health:
-    """Return the health after a failure of which next_step made `step`: all wait as long as that one.
+    """Return the health after a failure of which after_failed_try made `step`: all wait as long as that one.
 
     A channel that reaches some, or that refuses one message among others, works.
     """

@@ -26,7 +26,7 @@ from watchdogd.home import lease_record
 from watchdogd.home.layout import Home
 from watchdogd.home.lease import server_age
 from watchdogd.home.lease_record import NOBODY, Holder, lives, myself
-from watchdogd.notify.plan import Delivered
+from watchdogd.notify.delivery_plan import Delivered
 from watchdogd.system.smallfile import NoPlainFileError, create_file, open_plain, parse_json, read_head
 
 Value = TypeVar("Value")

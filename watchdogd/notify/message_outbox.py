@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import WatchdogError
 from watchdogd.notify.channel_worker import ChannelWorker
+from watchdogd.notify.delivery_plan import DeliveryPlan, arrival, orphans
 from watchdogd.notify.delivery_policy import Health
+from watchdogd.notify.delivery_queue import Rows
 from watchdogd.notify.locks import NoLock
-from watchdogd.notify.plan import DeliveryPlan, arrival, orphans
-from watchdogd.notify.waiting_rows import Rows
 from watchdogd.system import startup
 from watchdogd.system.clock import SteadyClock
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from watchdogd.notify.channel import Sender
+    from watchdogd.notify.delivery_plan import Delivered
     from watchdogd.notify.delivery_policy import Policy
+    from watchdogd.notify.delivery_queue import Store
     from watchdogd.notify.locks import ChannelLock, Locks
     from watchdogd.notify.notification import Notification
-    from watchdogd.notify.plan import Delivered
-    from watchdogd.notify.waiting_rows import Store
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""A look at a job's nodes before its training starts."""

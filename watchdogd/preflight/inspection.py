@@ -16,7 +16,7 @@ from watchdogd.batch.models import Job
 from watchdogd.checks import checkpoint_files
 from watchdogd.config import switch_places
 from watchdogd.errors import UsageError, WatchdogError
-from watchdogd.home import node_list, switches
+from watchdogd.home import suspect_nodes, switches
 from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import finished
 from watchdogd.parsers.gpu.node_script import GpuNode
@@ -26,9 +26,9 @@ from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, ask_quotas, au
 from watchdogd.preflight import gpu_trial
 from watchdogd.preflight.gpu_trial import Trial
 from watchdogd.preflight.verdicts import Facts, NodeDisk, Room
-from watchdogd.probe.answers import query_gpus
+from watchdogd.probe.node_answers import query_gpus
 from watchdogd.system import account, command, pathname
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.mounts import mount_at
 from watchdogd.system.number import digits
 from watchdogd.system.pathname import file_name
@@ -179,7 +179,7 @@ def switches_of(home: Home, name: str, patient: BoundedIO) -> SwitchState:
 def suspects_of(home: Home, name: str, patient: BoundedIO) -> Mapping[str, str]:
     """Return the nodes under suspicion for a run, and why; none where nobody can say. Never raises."""
     try:
-        found = patient.attempt(partial(node_list.excluded, home, name, time.time(), None))
+        found = patient.attempt(partial(suspect_nodes.excluded, home, name, time.time(), None))
     except (WatchdogError, OSError):
         return {}
     return {node: each.reason or f"said {each.by}" for node, each in found.items()}

@@ -18,7 +18,7 @@ from watchdogd.home.layout import Home
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.logs import log_files
 from watchdogd.plugin import Job, Status
-from watchdogd.probe.answers import query_gpus
+from watchdogd.probe.node_answers import query_gpus
 from watchdogd.remediation import flight_recorder
 from watchdogd.remediation.flight_recorder import Analysis
 from watchdogd.remediation.models import ActionOutcome, ActionTask, incident_as_json

@@ -18,9 +18,9 @@ from watchdogd.batch import live_job, scontrol, slurm, slurmtext
 from watchdogd.batch.live_job import LiveJob
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmSilentError, WatchdogError
-from watchdogd.home import node_list, switches
+from watchdogd.home import suspect_nodes, switches
+from watchdogd.home.file_trust import distrust, team_of
 from watchdogd.home.touchfile import finished
-from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Job, Run
 from watchdogd.remediation.models import ActionOutcome, ActionTask
 from watchdogd.system import account, command
@@ -76,12 +76,12 @@ def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
 
     What the job's owner left out stays so; what watchdogd did, while it is under suspicion.
     """
-    nodes = node_list.excluded(task.home, run_of(task).name, time.time(), most)
+    nodes = suspect_nodes.excluded(task.home, run_of(task).name, time.time(), most)
     shown = command.ask(("scontrol", "show", "job", job.handle), deadline=_DEADLINE)
     if not shown.ok:
         return ActionOutcome(f"which nodes it leaves out is not known: {shown.complaint()}", ok=False)
     before = slurmtext.expand_hostlist(scontrol.excluded(shown.output))
-    listed = {each.node for each in node_list.listed(task.home)}
+    listed = {each.node for each in suspect_nodes.listed(task.home)}
     wanted = [*(node for node in before if node not in listed), *nodes]
     if set(wanted) != set(before):
         change = ("scontrol", "update", f"JobId={job.handle}", f"ExcNodeList={','.join(wanted)}")
@@ -152,7 +152,7 @@ def resubmit(task: ActionTask) -> ActionOutcome:
     if run.users and myself not in run.users:
         who = ", ".join(sorted(run.users))
         raise WatchdogError(f"a job of {myself} would not count for {run.name}; {who}: sbatch {script}")
-    nodes = node_list.excluded(task.home, run.name, time.time())
+    nodes = suspect_nodes.excluded(task.home, run.name, time.time())
     job_id = slurm.sbatch((*_options(script, run, nodes), str(script)), "")
     without = f", without {', '.join(nodes)} (under suspicion)" if nodes else ""
     submitted = f"submitted as job {job_id}{without}"

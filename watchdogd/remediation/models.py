@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from threading import Event
 from typing import Any
 
-from watchdogd.home import node_list
+from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident
 from watchdogd.plugin import Job, Run
@@ -22,8 +22,8 @@ BEGUN, DONE, FAILED, SKIPPED, LOST = "begun", "done", "failed", "skipped", "lost
 class Exclusion:
     """Limits of leaving suspect nodes out: how many at most, and for how many seconds each."""
 
-    most: int = node_list.MOST
-    lasts: float = node_list.DAY
+    most: int = suspect_nodes.MOST
+    lasts: float = suspect_nodes.DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class ActionTask:
     users: frozenset[str] = field(default_factory=frozenset)
     queue: tuple[Job, ...] = ()
     recorder: str = ""
-    suspect_for: float = node_list.DAY
+    suspect_for: float = suspect_nodes.DAY
     ending: Event = field(default_factory=Event)
 
 

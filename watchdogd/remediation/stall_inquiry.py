@@ -18,12 +18,12 @@ from itertools import islice
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.config import switch_places
 from watchdogd.errors import UsageError
-from watchdogd.home import node_list
+from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import IncidentEvent
 from watchdogd.plugin import SLOW, Job, Result, Run, Suspect
 from watchdogd.probe import node_ranks
-from watchdogd.probe.answers import query_gpus
+from watchdogd.probe.node_answers import query_gpus
 from watchdogd.probe.node_ranks import NodeRanks
 from watchdogd.remediation import suspects
 from watchdogd.remediation.models import ActionTask
@@ -147,12 +147,12 @@ def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
 def put_under_suspicion(home: Home, run: Run, found: Suspicion, why: str, lasts: float) -> None:
     """List the nodes of culprits for the run's next jobs, where the evidence is strong and they are few."""
     nodes = {each.node: each for each in reversed(found.culprits) if each.node}
-    if not found.sure or len(nodes) > node_list.MOST or run.backend == "process":
+    if not found.sure or len(nodes) > suspect_nodes.MOST or run.backend == "process":
         return
     for node, culprit in nodes.items():
         reason = f"{why}: {culprit} {culprit.said[0].what}"
         try:
-            node_list.add(home, node, run.name, reason, lasts, by_hand=False)
+            suspect_nodes.add(home, node, run.name, reason, lasts, by_hand=False)
         except (OSError, UsageError):
             log.exception("node %s is not listed", node)
 

@@ -1,0 +1,1 @@
+"""Python stacks of a run's processes: taken, folded, put in words."""

@@ -1,0 +1,1 @@
+"""The machine: clocks, files, commands, numbers. Nothing here knows what a watchdog is."""

@@ -18,7 +18,7 @@ from watchdogd.plugins import modules
 from watchdogd.system.smallfile import open_plain
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
 from watchdogd.web.columns import ROUND, cells_of, columns_of
-from watchdogd.web.outlook import HowFar, how_far, lost
+from watchdogd.web.run_forecast import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
 
 if TYPE_CHECKING:

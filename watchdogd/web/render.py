@@ -23,7 +23,7 @@ from watchdogd.system.times import short_time
 from watchdogd.units import format_duration, format_size
 from watchdogd.web.charts import gridded, in_groups, slots_for
 from watchdogd.web.columns import STATE_WORDS, disks_of, time_of
-from watchdogd.web.outlook import coarse, headline
+from watchdogd.web.run_forecast import coarse, headline
 from watchdogd.web.timeline import HOLDS, drawn
 
 if TYPE_CHECKING:

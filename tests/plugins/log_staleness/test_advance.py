@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.batch.models import Job, Snapshot
-from watchdogd.checks.working import Working
+from watchdogd.batch.models import Job
+from watchdogd.batch.snapshot import Snapshot
+from watchdogd.checks.working_job import Working
 from watchdogd.parsers.guard_heartbeat import GuardHeartbeat
 from watchdogd.parsers.logs.log_files import ReadPosition
 from watchdogd.parsers.logs.log_lines import read_lines

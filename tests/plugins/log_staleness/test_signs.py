@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.checks.working import CEILING, LASTS, MOST, weigh
+from watchdogd.checks.working_job import CEILING, LASTS, MOST, weigh
 from watchdogd.plugin import Sign, Status, Strength
 
 MINUTE, HOUR = 60.0, 3600.0

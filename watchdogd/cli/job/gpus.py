@@ -20,7 +20,7 @@ from watchdogd.home.layout import Home
 from watchdogd.plugin import Job, Run
 from watchdogd.plugins.gpu_health import activity
 from watchdogd.plugins.gpu_health.activity import NamedGpu
-from watchdogd.probe.answers import GpuSurvey, query_gpus
+from watchdogd.probe.node_answers import GpuSurvey, query_gpus
 from watchdogd.units import format_size
 
 COLUMNS = ("node", "GPU", "use", "power", "temp", "memory", "ECC", "name", "")

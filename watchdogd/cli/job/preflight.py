@@ -22,7 +22,7 @@ from watchdogd.plugin import Status
 from watchdogd.preflight import gpu_trial, inspection, verdicts
 from watchdogd.preflight.verdicts import Believed, Finding
 from watchdogd.stacks import stack_folding
-from watchdogd.system.bounded import BoundedIO
+from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.number import count
 
 GO, NO_GO = 0, 2

@@ -15,8 +15,8 @@ from watchdogd.doctor import members
 from watchdogd.doctor.diagnosis import FINE
 from watchdogd.doctor.setup_wizard import Survey, survey, toml_string
 from watchdogd.errors import HomeError, UsageError
+from watchdogd.home.file_trust import distrust, team_of
 from watchdogd.home.layout import Home
-from watchdogd.home.trust import distrust, team_of
 from watchdogd.system.account import group_name, own_name
 from watchdogd.system.smallfile import create_file
 from watchdogd.system.text import close_to

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from watchdogd.batch import pending_reasons
-from watchdogd.batch.models import Ending, Job
+from watchdogd.batch.endings import Ending
+from watchdogd.batch.models import Job
 from watchdogd.plugin import Status
 from watchdogd.units import age, local_time
 

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from watchdogd.batch import slurm, slurm_snapshot
-from watchdogd.batch.models import Ending, Snapshot
+from watchdogd.batch.endings import Ending
+from watchdogd.batch.snapshot import Snapshot
 from watchdogd.daemon.dropins import dropin_job_result
 from watchdogd.daemon.dropins.dropin_job_result import JobResult
 from watchdogd.daemon.dropins.dropins import environment
 from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
 from watchdogd.home import markers
+from watchdogd.home.file_trust import distrust, team_of
 from watchdogd.home.layout import Home
-from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Result, Status, check, unknown
 from watchdogd.system import umask
 from watchdogd.system.smallfile import open_plain, read_head

@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 
 from watchdogd.errors import Problem, UnitError
+from watchdogd.home.file_trust import FINE, Trusted, distrust, team_of
 from watchdogd.home.layout import Home
-from watchdogd.home.trust import FINE, Trusted, distrust, team_of
 from watchdogd.parsers import nagios
 from watchdogd.plugin import Result, Status, check, critical, unknown
 from watchdogd.system import command, umask

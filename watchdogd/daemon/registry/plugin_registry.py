@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from watchdogd.declaration import Declaration
+from watchdogd.home.file_trust import distrust, team_of
 from watchdogd.home.layout import Home
-from watchdogd.home.trust import distrust, team_of
 from watchdogd.plugin import Parameter, Plugin
 from watchdogd.system import command
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from watchdogd.errors import UnreadableError
-from watchdogd.parsers.gpu import kernel_log, nvidia_smi_csv, nvidia_smi_query, values
+from watchdogd.parsers.gpu import kernel_log, nvidia_smi_csv, nvidia_smi_q, values
 from watchdogd.parsers.gpu.models import Gpu, Readout, merged
 from watchdogd.system.number import digits
 
@@ -139,8 +139,8 @@ def read(text: str, asked: Sequence[str] = ()) -> Readout:
 
 
 def _gpus(lines: Sequence[str], asked: Sequence[str]) -> Readout | None:
-    if nvidia_smi_query.fits(lines):
-        return nvidia_smi_query.read(lines)
+    if nvidia_smi_q.fits(lines):
+        return nvidia_smi_q.read(lines)
     if any(_row(line) for line in lines):
         return _read_table(lines)
     if any(_BLIND.match(line) or _ABSENT.search(line) for line in lines):

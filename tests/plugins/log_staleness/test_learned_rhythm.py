@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from watchdogd.plugins.log_staleness.learned_rhythm import BEAT, UNKNOWN, LogState, Reason
 from watchdogd.plugins.log_staleness.line_templates import patience
-from watchdogd.plugins.log_staleness.progress_state import BEAT, UNKNOWN, LogState, Reason
 from watchdogd.system.codec import codec_of
 
 CODEC = codec_of(LogState)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from watchdogd.batch import pending_reasons, scontrol, slurmtext
 from watchdogd.batch.models import Job
 from watchdogd.batch.slurm import QUERY_DEADLINE, listed_jobs
-from watchdogd.chain import link
+from watchdogd.chain import link_script
 from watchdogd.errors import NoClusterError
 from watchdogd.home.layout import Home
 from watchdogd.system import command
@@ -54,13 +54,13 @@ def all_links(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
     """
     if not shutil.which("squeue"):
         return ()
-    mark = link.mark_of(home)
+    mark = link_script.mark_of(home)
     ask = links_and_dropin_jobs if dropins else queued_links
     try:
         found = ask(mark, ()) or ask(mark, ())
         return tuple(job for job in found if _is_homes(home, job.user))
     except NoClusterError:
-        _, walltime = link.remembered(home)
+        _, walltime = link_script.remembered(home)
         if walltime:
             raise
         return ()

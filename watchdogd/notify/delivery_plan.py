@@ -17,7 +17,7 @@ from operator import itemgetter
 
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_policy import Health, Policy, after_failure, after_success, next_step
+from watchdogd.notify.delivery_policy import Health, Policy, after_failed_try, after_failure, after_success
 from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
 from watchdogd.notify.reports import DIGEST, Reports, digest, hearers
 from watchdogd.system.text import one_line
@@ -244,7 +244,7 @@ def after_try(
             receipt=outcome,
         )
         return _works(channels, name, [*_told(send), sent], now, policy)
-    step = next_step(row or send.row, outcome, now, policy, health)
+    step = after_failed_try(row or send.row, outcome, now, policy, health)
     health = after_failure(health, outcome, step, now)
     if row is None:  # it went another way while it hung
         return DeliveryPlan(health)

@@ -6,9 +6,11 @@ import shlex
 from dataclasses import dataclass, replace
 
 from watchdogd.batch import commands, pending_reasons, slurmtext
-from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES, Ending, Job, Snapshot
+from watchdogd.batch.endings import Ending
+from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES, Job
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.batch.run_models import SURE
+from watchdogd.batch.snapshot import Snapshot
 from watchdogd.plugin import Result, Run, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
 from watchdogd.plugins.job_liveness.postmortem import PostMortem

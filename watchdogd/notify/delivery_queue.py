@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from watchdogd.errors import HistoryError
 from watchdogd.notify.channel_state import ChannelState
+from watchdogd.notify.delivery_plan import after_others
 from watchdogd.notify.delivery_policy import timely
-from watchdogd.notify.plan import after_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan
     from watchdogd.notify.delivery_policy import Policy
     from watchdogd.notify.notification import Notification
-    from watchdogd.notify.plan import Delivered, DeliveryPlan
     from watchdogd.system.clock import SteadyClock
 
     Store = Callable[[Sequence[Notification]], None]

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.waiting import wait_until
-from watchdogd.system.bounded import BoundedIO, StuckError
+from watchdogd.system.bounded_io import BoundedIO, StuckError
 
 
 def test_values_and_errors_come_through() -> None:

@@ -11,7 +11,7 @@ from watchdogd.incidents.models import Incident, Observation
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.plugin import Progress, Result, Status
 from watchdogd.web.content import message_rows
-from watchdogd.web.outlook import WEEK, coarse, headline, how_far, lost
+from watchdogd.web.run_forecast import WEEK, coarse, headline, how_far, lost
 from watchdogd.web.timeline import Span, drawn
 
 DAY, HOUR = 86400.0, 3600.0

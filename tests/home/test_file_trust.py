@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.home.trust import Trusted, distrust, team_of
+from watchdogd.home.file_trust import Trusted, distrust, team_of
 
 FOREIGN = 4242
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watchdogd.checks.working import working
+from watchdogd.checks.working_job import working
 from watchdogd.plugin import Job, Run, Snapshot
 
 
