@@ -1,11 +1,12 @@
 """Every kind of message that exists, in all its forms; `python -m tests.golden.messages` writes the file.
 
 A message of each thing that a check can find, of what becomes of an incident, of what people do, of what
-watchdogd does, of channels, and digests: on a phone, in Slack, as mail and on the daemon's own output.
+watchdogd does, of channels, and digests: on a phone, in Slack, as mail, in a terminal and on the page.
 """
 
 from __future__ import annotations
 
+import html
 import io
 import os
 import re
@@ -45,6 +46,8 @@ from watchdogd.notify.reports import Reports, digest
 from watchdogd.plugin import Result, Status, Suspect
 from watchdogd.remediation.models import Action, ActionRecord
 from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry, _named
+from watchdogd.web.content import MessageRow, PageContent
+from watchdogd.web.render import render
 
 FILE = Path(__file__).with_name("messages.txt")
 NOW = START + 600.0
@@ -247,7 +250,8 @@ def rendered() -> str:
     try:
         found = list(messages())
         heads = "\n".join(f"{title:48} {message.headline}" for title, message in found)
-        parts = [_forms(title, message) for title, message in found]
+        rows = _page_rows([message for _, message in found])
+        parts = [_forms(title, message, row) for (title, message), row in zip(found, rows, strict=True)]
     finally:
         os.environ.pop("TZ")
         os.environ.update({"TZ": before} if before else {})
@@ -255,7 +259,21 @@ def rendered() -> str:
     return f"FIRST LINES\n\n{heads}\n\n" + "\n".join(parts)
 
 
-def _forms(title: str, message: Message) -> str:
+def _page_rows(messages: list[Message]) -> list[str]:
+    """Each message's row on the page, as it is read there."""
+    notes = [
+        Notification(f"{at}@mail", "mail", each, NOW, "sent", sent_at=NOW) for at, each in enumerate(messages)
+    ]
+    rows = tuple(MessageRow(NOW, note.message, (note,)) for note in notes)
+    empty: Any = {"runs": (), "open": (), "over": (), "charts": (), "gaps": (), "touches": (), "links": ()}
+    status: Any = {"alive": True, "last_round": None, "home": "", "link": None, "holder": None, "checks": []}
+    page = render(PageContent("bloom-watch", NOW, START, status, messages=rows, **empty))
+    section = page.partition('id="h-messages"')[2].partition('aria-labelledby="h-chain"')[0]
+    items = section.split('<li class="item"><time>')[1:]
+    return [" ".join(html.unescape(re.sub(r"<[^>]*>", " ", item)).split()) for item in items]
+
+
+def _forms(title: str, message: Message, row: str) -> str:
     note = Notification("key@mail", "mail", message, NOW)
     letter = mail(note, (), Account(("smtp://localhost",), "dog@example.org", ("team@example.org",)))
     plain = letter.get_body(("plain",))
@@ -268,6 +286,7 @@ def _forms(title: str, message: Message) -> str:
         "mail": f"Subject: {letter['Subject']}\n\n{plain.get_content()}",
         "mail, HTML": _page(message),
         "terminal": stream.getvalue(),
+        "page": row,
     }
     shown = "\n".join(f"-- {name}\n{_indented(text)}" for name, text in forms.items())
     return f"{'=' * 100}\n{title}\n{shown}\n"
