@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_examples import PYTHON
+from tests.lab.environments import python_of
 from watchdogd.home.layout import Home
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
 from watchdogd.remediation import flight_recorder
@@ -198,7 +198,9 @@ def test_what_the_doctor_misses(env: Mapping[str, str], why: str) -> None:
 @pytest.mark.slow
 def test_pytorchs_own_analyser(tmp_path: Path) -> None:
     prefix = dump(tmp_path, {0: "all_reduce", 1: "all_gather"})
-    said = flight_recorder.analyse(flight_recorder.find([prefix], 0.0), str(PYTHON))
+    said = flight_recorder.analyse(
+        flight_recorder.find([prefix], 0.0), str(python_of("examples", "examples"))
+    )
     assert said != Analysis("")
     assert "COLLECTIVE_TYPE_MISMATCH" in said.mismatch
     assert said.mismatch.startswith("Culprit rank ")

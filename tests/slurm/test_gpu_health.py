@@ -67,9 +67,15 @@ class Lab:
         return self.folder / "home"
 
     def check(self) -> dict[str, tuple[str, str]]:
-        """Status and summary by subject."""
+        """Status, and what is said with facts and advice, by subject."""
         found: list[dict[str, Any]] = json.loads(self.watchdogd("check", "run-17/gpu_health", "--json"))
-        return {each["subject"] or "": (each["status"], each["summary"]) for each in found}
+        return {
+            each["subject"] or "": (
+                each["status"],
+                "\n".join([each["summary"], *each.get("facts", ()), *each.get("advice", ())]),
+            )
+            for each in found
+        }
 
     def bad(self) -> dict[str, str]:
         """What is not OK."""

@@ -82,7 +82,7 @@ def test_a_second_user_acknowledges_and_silences_through_the_living_daemon(slurm
     wait_until(lambda: not list((team.home / "inbox").glob("*silence*")), 90, "the silence is taken in")
     (folder / "later").rename(folder / "elsewhere")
     wait_until(lambda: team.incident("bob", "later"), 90, "the other disk is gone")
-    assert "] later" not in team.alerts
+    assert "[CRITICAL] later" not in team.alerts
     (silence,) = json.loads(team.say("alice", "status", "--json").stdout)["silences"]
     assert (silence["target"], silence["by"]) == ("later", "bob")
     assert team.say("alice", "unsilence", "later").returncode == 0

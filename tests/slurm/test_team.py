@@ -217,7 +217,9 @@ def test_a_strangers_job_with_the_mark_of_home_is_no_link_of_it(
     again = json.loads(team.say("alice", "start", "--json").stdout)
     assert (again["started"], f"job {link}" in again["message"]) == (False, True)
     stopped = team.say("root", "stop")
-    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert stopped.returncode == 0
+    # The configuration may be no file of root's to trust: then nobody can report the stop, which is said.
+    assert all("the stop is not reported" in line for line in stopped.stderr.splitlines())
     assert [slurm.state(each) for each in forged] == ["RUNNING", "RUNNING"]
     assert slurm.state(link) not in ("RUNNING", "PENDING")
 
