@@ -218,6 +218,7 @@ def _message(
     parts += [_watcher(rules, worst)]
     return Message(
         headline=headline,
+        line="" if fact in headline else f"[{_word(worst)}] {one_line(worst.target, 100)}: {fact}",
         body=_body(parts),
         status=_word(worst),
         target=one_line(worst.target, 100),

@@ -40,12 +40,12 @@ class Item:
 class Message:
     """Message before any channel words it its own way.
 
-    `headline` is `[STATUS] TARGET: summary`. `body` are plain lines; those that are verbatim (log lines,
-    commands) are indented by four spaces. `thread` is the same for all messages about one incident
-    (`incident-17`), or unique for a notice. `opens` is True for the first of a thread. `status` is the
-    word in brackets. `urgent`: nobody acknowledged, so that quiet hours do not hold it back. `at` is when it
-    happened. `incidents` are all that it tells of, `items` how each stands, `runbooks` the addresses to
-    which the body points.
+    `headline` is `[STATUS] TARGET: summary`, cut for phones; `line` is all of it where it was cut. `body` are
+    plain lines; those that are verbatim (log lines, commands) are indented by four spaces. `thread` is the
+    same for all messages about one incident (`incident-17`), or unique for a notice. `opens` is True for the
+    first of a thread. `status` is the word in brackets. `urgent`: nobody acknowledged, so that quiet hours do
+    not hold it back. `at` is when it happened. `incidents` are all that it tells of, `items` how each stands,
+    `runbooks` the addresses to which the body points.
     """
 
     headline: str
@@ -60,6 +60,7 @@ class Message:
     incidents: tuple[int, ...] = ()
     items: tuple[Item, ...] = ()
     runbooks: tuple[str, ...] = ()
+    line: str = ""
 
     @property
     def ends(self) -> bool:

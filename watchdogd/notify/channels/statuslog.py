@@ -58,7 +58,9 @@ class Statuslog:
         """Append the line in one write, so that several writers do not mix."""
         message = notification.message
         try:
-            append(self._path, f"{iso(message.at)} {one_line(message.headline, 500)}", self._home)
+            append(
+                self._path, f"{iso(message.at)} {one_line(message.line or message.headline, 500)}", self._home
+            )
         except OSError as error:
             raise DeliveryError(f"{self._path} cannot be written: {error.strerror}") from None
         return ""
