@@ -53,17 +53,27 @@ def test_a_colleagues_probe_looks_at_the_runs_disks_by_itself(slurm: Cluster) ->
     )
 
 
-def test_a_node_that_fails_two_jobs_is_ready_to_paste(slurm: Cluster) -> None:
+def test_jobs_that_fail_by_their_own_code_accuse_no_node(slurm: Cluster) -> None:
     home = home_of_alice(slurm)
     config = home / "config.toml"
     config.write_text(config.read_text().replace('"tr11"', '"fails-twice"'))  # jobs of other tests are tr11
-    for _ in range(2):
-        options = ("--job-name=fails-twice", "--partition=gpu", "--nodelist=node2", "--output=/dev/null")
-        slurm.wait_for_state(slurm.sbatch("bob", "exit 3", *options), "FAILED")
-    found = wait_until(
-        lambda: check(slurm, home, "nodes").get("exclude"), ANSWERING, "the node is told", every=2.0
-    ).value
-    assert found is not None
-    assert found["status"] == "WARNING"
-    assert found["summary"].startswith("more than one job failed on node2")
-    assert found["advice"] == ["sbatch --exclude=node2 ..."]
+    options = ("--job-name=fails-twice", "--partition=gpu", "--nodelist=node2", "--output=/dev/null")
+    jobs = [slurm.sbatch("bob", "exit 3", *options) for _ in range(2)]
+    for job in jobs:
+        slurm.wait_for_state(job, "FAILED")
+    told = [
+        "sacct",
+        "--noheader",
+        "--parsable2",
+        "--allocations",
+        f"--jobs={','.join(jobs)}",
+        "--format=State",
+    ]
+    wait_until(
+        lambda: slurm.run_as("alice", told).stdout.split() == ["FAILED", "FAILED"],
+        ANSWERING,
+        "both are known",
+    )
+    found = check(slurm, home, "nodes")
+    assert found
+    assert "exclude" not in found
