@@ -47,6 +47,8 @@ class Remediation:
         self._records = tuple(_remembered(json.loads(kept)))
         self._details: dict[tuple[int, str, str], str] = {}
         self._fresh: list[ActionTask] = []
+        self._deferred: set[tuple[int, str, str]] = set()
+        """Keys of what was ordered last and could not begin: nobody waits for its outcome."""
         self.pending: list[dict[str, Any]] = []
         """What is under way or to come, as status.json has it."""
         self._executor = Executor(do)
@@ -86,11 +88,13 @@ class Remediation:
 
     def begin(self, *, stored: bool) -> None:
         """Begin what was ordered, once the round is stored. What is not harmless waits where it is not."""
+        self._deferred.clear()
         for task in self._fresh:
             if stored or task.record.action.harmless:
                 self._executor.begin(task)
             else:
                 log.info("%s waits until the history can be written", task.record)
+                self._deferred.add(task.record.key)
                 self._records = tuple(record for record in self._records if record.key != task.record.key)
         self._fresh = []
 
@@ -163,7 +167,11 @@ class Remediation:
 
         What is `mentioned` of in this round anyway has it in that message.
         """
-        going_on = {(record.incident, record.run) for record in self._records if not record.ended}
+        going_on = {
+            (record.incident, record.run)
+            for record in self._records
+            if not record.ended and record.key not in self._deferred
+        }
         owed: dict[tuple[int, str], list[ActionRecord]] = {}
         for record in self._records:
             about = (record.incident, record.run)
@@ -238,4 +246,4 @@ def _remembered(kept: Mapping[str, Any]) -> Iterator[ActionRecord]:
         try:
             yield ActionRecord.from_json(each)
         except (KeyError, TypeError, ValueError, AttributeError):
-            log.warning("a action in the history cannot be read: %s", str(each)[:200])
+            log.warning("an action in the history cannot be read: %s", str(each)[:200])
