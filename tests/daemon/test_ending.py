@@ -95,7 +95,7 @@ def test_what_a_killed_daemon_began_is_told_and_never_begun_again(
         place.settle(parts)
     with assembled(place.home, begin(place)) as parts:
         place.settle(parts)
-    (told,) = place.about("exec")
+    (told,) = place.about("for incident 1")
     assert told.startswith(
         f"NOTICE exec {place.folder}/call for incident 1 (on_hang) may have been done or not"
     )
