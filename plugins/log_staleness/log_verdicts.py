@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.plugin import SLOW, Metric, Result, Status, critical, ok, unknown, warning
-from watchdogd.plugins.log_staleness import stall, wording
+from watchdogd.plugins.log_staleness import log_wording, stall
 from watchdogd.plugins.log_staleness.loss_level import WINDOW, rise
 from watchdogd.units import age, local_time
 
@@ -56,8 +56,8 @@ def _not_judged(log: RunLog, excuse: str, waits: str) -> Iterator[Result]:
 
     The details are what the log said last: evidence for job_liveness, which tells how the job ended, and why.
     """
-    said = ok(f"not judged: {excuse}", details=wording.evidence(log))
-    said = replace(said, progress=wording.how_far(log))
+    said = ok(f"not judged: {excuse}", details=log_wording.evidence(log))
+    said = replace(said, progress=log_wording.how_far(log))
     ended = log.job.ended
     if ended is None:
         yield said.ending(f"no longer judged, {excuse}", timed=False)
@@ -82,7 +82,7 @@ def _unread(log: RunLog) -> Iterator[Result]:
 
 def _loss(log: RunLog) -> Iterator[Result]:
     """Report the loss, and any other measure that is no number any more."""
-    loss, evidence = log.told.loss, wording.evidence(log)
+    loss, evidence = log.told.loss, log_wording.evidence(log)
     if found := _lost(log, evidence) or _risen(log, evidence):
         yield found.triggers("on_spike")
     elif loss:
@@ -98,7 +98,7 @@ def _lost(log: RunLog, evidence: str) -> Result | None:
     loss, lost = log.told.loss, log.clocks.lost
     if loss and loss.bad >= BAD_LOSSES:
         before = f", {loss.good:g} before" if loss.good is not None else ""
-        where = f", at {wording.number(log.told.step)}" if log.told.step else ""
+        where = f", at {log_wording.number(log.told.step)}" if log.told.step else ""
         word = "NaN" if loss.word == "nan" else "infinite"
         said = f"loss is {word}, {loss.bad} times in a row{where}{before}"
         since = f"loss is {loss.word} since {local_time(loss.since)}"
@@ -181,5 +181,5 @@ def _missing(log: RunLog, wanted: Wanted, now: float) -> Result:
     return critical(
         f"expected line missing {age(ran)} after the job's start: '{missing[0]}'{more}",
         subject="must_see",
-        details=wording.evidence(log),
+        details=log_wording.evidence(log),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from watchdogd.checks.working_job import weigh
 from watchdogd.plugin import Metric, Progress, Result, Status, warning
-from watchdogd.plugins.log_staleness import wording
+from watchdogd.plugins.log_staleness import log_wording
 from watchdogd.plugins.log_staleness.learned_rhythm import UNKNOWN, Reason
 from watchdogd.plugins.log_staleness.line_templates import MOST
 from watchdogd.units import age, local_time
@@ -250,7 +250,7 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     UNKNOWN where nobody knows whether a job runs. `what` is missing (`no output`).
     """
     lasted = look.now - since
-    metrics = allowed.metrics(lasted) | wording.numbers(look.log)
+    metrics = allowed.metrics(lasted) | log_wording.numbers(look.log)
     said = f"{what} for {age(lasted)} ({allowed})"
     progress = _progress(look, allowed)
     if lasted < allowed.seconds:
@@ -264,9 +264,9 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
         progress = replace(progress, pause=signs.words[0])
         held = Result(Status.OK, f"{said}, but {signs.words[0]}", metrics, progress=progress)
         return _ended(look, held.saying(*_known(look, allowed)))
-    at = f", at {wording.number(look.log.told.step)}" if look.log.told.step else ""
-    cause = wording.cause(look.log)
-    details = wording.evidence(look.log)
+    at = f", at {log_wording.number(look.log.told.step)}" if look.log.told.step else ""
+    cause = log_wording.cause(look.log)
+    details = log_wording.evidence(look.log)
     facts = (*signs.words, *_known(look, allowed))
     if look.state.blind:
         doubt = Result(Status.UNKNOWN, f"{said}, whether its job runs is not known{at}", metrics, details)
@@ -288,7 +288,7 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
         details,
         progress=_progress(look, allowed, stalled=stalls),
         short=f"stalled for {age(lasted)}{at}",
-        suspects=wording.silent_rank(look.log),
+        suspects=log_wording.silent_rank(look.log),
     ).saying(*facts)
     return hung.triggers("on_hang") if stalls or not look.pattern else hung
 
@@ -301,7 +301,7 @@ def _known(look: Look, allowed: Allowance) -> Iterator[str]:
     elif look.pattern:
         yield look.log.files.obstacle or f"no file matches {look.pattern}"
     yield allowed.fact
-    yield from filter(None, [wording.cause(look.log), wording.first_to_stop(look.log, look.begin)])
+    yield from filter(None, [log_wording.cause(look.log), log_wording.first_to_stop(look.log, look.begin)])
     if look.state.blind:
         return
     if job:
@@ -315,7 +315,7 @@ def _unmatched(look: Look, pattern: str) -> Result:
     """Report that lines come, but none ever fitted the user's pattern."""
     none = warning(
         f"no line of the log matches progress for {age(look.now - look.begin)}",
-        details=wording.evidence(look.log),
+        details=log_wording.evidence(look.log),
     ).saying(
         f"progress = '{pattern}' matches no line of {look.pattern}",
         advice=["correct progress in config.toml, or see why the run makes no progress"],
@@ -325,8 +325,8 @@ def _unmatched(look: Look, pattern: str) -> Result:
 
 def _fine(look: Look, newest: Heard, allowed: Allowance) -> Result:
     step = look.log.told.step
-    what, at = (wording.number(step), step.at) if step else (f"{newest}", newest.at)
-    metrics = allowed.metrics(look.now - newest.at) | wording.numbers(look.log)
+    what, at = (log_wording.number(step), step.at) if step else (f"{newest}", newest.at)
+    metrics = allowed.metrics(look.now - newest.at) | log_wording.numbers(look.log)
     fine = Result(Status.OK, f"{what}, {age(look.now - at)} ago", metrics, progress=_progress(look, allowed))
     return _ended(look, fine.saying(*_known(look, allowed)))
 
@@ -337,7 +337,7 @@ def _ended(look: Look, result: Result) -> Result:
     if ended is not None:
         return result.ending(f"job {ended} ended without going on, its successor writes", timed=False)
     if step:
-        return result.ending("makes progress again", wording.number(step))
+        return result.ending("makes progress again", log_wording.number(step))
     return result.ending("writes output again")
 
 
@@ -347,7 +347,7 @@ def _progress(look: Look, allowed: Allowance, *, stalled: bool = False) -> Progr
     counted = clocks.progressed if clocks.weight >= 1 else 0.0  # what only looks like a count is no step
     at = max(counted, look.stepped)
     pause = "" if stalled else str(allowed.why) if allowed.pause else _announced(clocks)
-    far = wording.how_far(look.log)
+    far = log_wording.how_far(look.log)
     if not at:
         return replace(far, stalled=stalled, pause=pause)
     return replace(far, stalled=stalled, at=max(at, look.grew), within=clocks.due(look.now), pause=pause)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from watchdogd.config.fields import OneLine, PathText, Pattern, Positive, RecipientsField, Section
+from watchdogd.home import suspect_nodes
 from watchdogd.units import Amount, AmountField, Duration, Rate, Share
 
 
@@ -30,8 +31,8 @@ class Requeue(Section):
     """A requeue that leaves out nodes: at most `max_excluded`, each for `exclude_for` from its suspicion."""
 
     exclude: Literal["suspects"]
-    max_excluded: int = Field(2, ge=1, strict=True)
-    exclude_for: Positive = 86400.0
+    max_excluded: int = Field(suspect_nodes.MOST, ge=1, strict=True)
+    exclude_for: Positive = suspect_nodes.DAY
 
 
 class Act(Section):

@@ -104,7 +104,7 @@ class Incident:
 
     @property
     def weight(self) -> tuple[bool, bool, bool, bool, float]:
-        """By which incidents are sorted, the heaviest first.
+        """Order of incidents, the heaviest first.
 
         What is critical, what nobody looks after, what is about a run, what is known to be wrong; the oldest.
         """

@@ -82,7 +82,7 @@ def time_of(text: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DiskRoom:
     """Room of one disk, in bytes or inodes; `full_in`: seconds until it is full, None: it does not fill."""
 
     name: str
@@ -95,7 +95,7 @@ class Room:
     full_in: float | None
 
 
-def disks_of(status: Mapping[str, Any]) -> list[Room]:
+def disks_of(status: Mapping[str, Any]) -> list[DiskRoom]:
     """Return the room of all disks, as far as it is known, the worst first."""
     checks = disk_checks(status)
     rows = [row for seen in status["checks"] if seen["check"] in checks and (row := room_of(seen))]
@@ -108,11 +108,11 @@ def disk_checks(status: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(check for checks in declared for check in checks if "/" in check)
 
 
-def room_of(seen: Seen) -> Room | None:
+def room_of(seen: Seen) -> DiskRoom | None:
     """Return the room that a result tells of; None where it does not."""
     free, total, left = (seen["metrics"].get(name, {}).get("value") for name in ("free", "total", "full_in"))
     if free is None or not total:
         return None
     used = min(max(1 - free / total, 0.0), 1.0)
     unit = seen["metrics"]["free"]["unit"]
-    return Room(seen["target"], seen["subject"] or "", seen["status"], used, total, free, unit, left)
+    return DiskRoom(seen["target"], seen["subject"] or "", seen["status"], used, total, free, unit, left)

@@ -119,7 +119,7 @@ class RunRow:
 
     @property
     def weight(self) -> tuple[bool, bool, int]:
-        """By which runs are sorted, the heaviest first."""
+        """Order of runs, the heaviest first."""
         severity = max((Status[each["status"]].severity for each in self.results), default=0)
         return self.state in ("hung", "gone"), self.worst is not None, severity
 

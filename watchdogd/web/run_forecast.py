@@ -40,7 +40,7 @@ class Eta(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HowFar:
-    """How far a run is: `done` of `total` in `unit`, `pace` seconds each, and when it will be there.
+    """Progress of a run: `done` of `total` in `unit`, `pace` seconds each, and when it will be there.
 
     None: not known. `said` is the last line of its log.
     """

@@ -81,13 +81,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         found = [_json(each) for each in findings]
         print_json({"go": not broken, "exclude": exclude, "nodes": list(nodes), "findings": found})
-    elif args.spares:
-        for line in _lines(findings, len(broken), exclude):
-            note(line)
-        print_line("" if broken else ",".join(nodes))
     else:
         for line in _lines(findings, len(broken), exclude):
-            print_line(line)
+            (note if args.spares else print_line)(line)
+        if args.spares:
+            print_line("" if broken else ",".join(nodes))
     return NO_GO if broken else GO
 
 
