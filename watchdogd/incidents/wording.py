@@ -31,11 +31,31 @@ _LEAST = 20
 
 def first_line(word: str, target: str, fact: str, more: int = 0, suspect: str = "") -> str:
     """Return `[WORD] TARGET: fact; suspect (and 2 more)`; a fact that is too long loses its end at a word."""
-    begin = f"[{word}] {one_line(target, _TARGET)}: "
-    end = f" (and {more} more)" if more else ""
-    room = (SUSPECT_LIMIT if suspect else LIMIT) - len(begin) - len(end)
-    named = cut(f"; {one_line(suspect, 1000)}", room - _LEAST) if suspect else ""
-    return begin + cut(one_line(fact, 1000), room - len(named)) + named + end
+    room = _room(word, target, more, suspect)
+    named = f"; {one_line(suspect, 1000)}" if suspect else ""
+    if not fits(word, target, fact, more, suspect):
+        named = cut(named, room - _LEAST) if suspect else ""
+    return _begin(word, target) + cut(one_line(fact, 1000), room - len(named)) + named + _others(more)
+
+
+def fits(word: str, target: str, fact: str, more: int = 0, suspect: str = "") -> bool:
+    """Return whether `first_line` keeps all of the fact and of the suspect."""
+    told = f"{one_line(fact, 1000)}; {one_line(suspect, 1000)}" if suspect else one_line(fact, 1000)
+    return len(told) <= _room(word, target, more, suspect)
+
+
+def _room(word: str, target: str, more: int, suspect: str) -> int:
+    """Return the characters that are left for the fact and the suspect."""
+    limit = SUSPECT_LIMIT if suspect else LIMIT
+    return limit - len(_begin(word, target)) - len(_others(more))
+
+
+def _begin(word: str, target: str) -> str:
+    return f"[{word}] {one_line(target, _TARGET)}: "
+
+
+def _others(more: int) -> str:
+    return f" (and {more} more)" if more else ""
 
 
 def cut(text: str, room: int) -> str:

@@ -210,7 +210,10 @@ def _message(
     runbooks = dict.fromkeys(routes[event.check].runbook for event in group if event.check in routes)
     headline = _headline(worst, routes, _others(group))
     fact = _fact(worst, routes)
-    parts = ["" if fact in headline else fact, _answers(group, rules.command), _account(worst, now, lines=40)]
+    whole = wording.fits(
+        _word(worst), worst.target, f"{_subject(worst, routes)}{worst.summary}", _others(group), worst.suspect
+    )
+    parts = ["" if whole else fact, _answers(group, rules.command), _account(worst, now, lines=40)]
     for event in group[1:SHOWN]:
         parts += [f"[{_word(event)}] {_fact(event, routes)}", _account(event, now, lines=8)]
     parts.append("\n".join(_headline(event, routes) for event in group[SHOWN:]))
@@ -218,7 +221,7 @@ def _message(
     parts += [_watcher(rules, worst)]
     return Message(
         headline=headline,
-        line="" if fact in headline else f"[{_word(worst)}] {one_line(worst.target, 100)}: {fact}",
+        line="" if whole else f"[{_word(worst)}] {one_line(worst.target, 100)}: {fact}",
         body=_body(parts),
         status=_word(worst),
         target=one_line(worst.target, 100),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from watchdogd.incidents.wording import first_line
+from watchdogd.incidents.wording import first_line, fits
 from watchdogd.notify.delivery_policy import Health, Policy
 from watchdogd.notify.message import ORDER
 from watchdogd.notify.notification import Message, Notification, addressed
@@ -70,7 +70,7 @@ class Reports:
         details = f"{verbatim(excerpt(chr(10).join(lines), 25, 4000))}\n\n" if lines else ""
         digits = hashlib.sha256(f"{self._channel} {text} {self._now}".encode()).hexdigest()[:16]
         headline = first_line(status, self._policy.name, text)
-        whole = "" if text in headline else f"{text}\n\n"
+        whole = "" if fits(status, self._policy.name, text) else f"{text}\n\n"
         message = Message(
             headline=headline,
             body=f"{whole}{details}Look and try with:\n{verbatim(f'{command} outbox')}\n"
