@@ -136,6 +136,7 @@ def test_status_without_a_daemon_is_not_alive(dog: Dog) -> None:
         "holder": None,
         "alive": False,
         "switches": [],
+        "stopped": None,
     }
 
 

@@ -43,6 +43,19 @@ ELSEWHERE = {
         "reader.write(",
         "an editor wants a person: what she would add is added",
     ),
+    **{
+        command: Elsewhere("tests/cli/test_nodes.py::test_a_node_is_added_listed_and_removed", words, why)
+        for command, words, why in (
+            ("watchdogd nodes", "said(capsys)", "lists nodes that a page's reader has not"),
+            ("watchdogd nodes run-17 --exclude", '"--exclude"', "likewise"),
+            (
+                'watchdogd nodes --add n017 --reason "slow link"',
+                '"--add", "n017"',
+                "no page's reader has n017",
+            ),
+            ("watchdogd nodes --remove n017", '"--remove", "n017"', "likewise"),
+        )
+    },
     "createuser watchdogd --pwprompt": Elsewhere(
         "tests/history/test_postgres.py::test_the_page_of_the_history_can_be_followed",
         "createuser",

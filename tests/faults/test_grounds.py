@@ -74,7 +74,7 @@ class Site:
 
     def wait_told(self, *parts: str) -> None:
         wait_until(
-            lambda: any(all(part in line for part in parts) for line in self.headlines),
+            lambda: any(all(part in text for part in parts) for text in self.texts),
             180,
             f"{parts} is told",
         )
@@ -157,7 +157,7 @@ def test_a_file_system_that_hangs_is_told_once_whoever_works_on_it(site: Site, s
         with hanging(scratch):
             site.wait_told("[CRITICAL]", "file system does not answer on")
             assert any(f"does not answer on {platform.node()}: {scratch}" in text for text in site.texts)
-            site.wait_said("scratch/disk_quota", "does not answer on")
+            site.wait_said("scratch/disk_quota", "does not answer")
             site.quiet(*(f"{run}/log_staleness" for run in runs))
         site.wait_told("[RESOLVED]", "the file system answers again")
         site.quiet("scratch/disk_quota", *(f"{run}/log_staleness" for run in runs))

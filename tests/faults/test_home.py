@@ -150,8 +150,13 @@ def test_the_database_is_taken_away(watched: Watched) -> None:
 
 def test_home_is_moved_away_and_comes_back(watched: Watched) -> None:
     away = watched.home.rename(watched.home.with_name("away"))
-    watched.wait_told("CRITICAL", "home is gone: was it moved or removed")
-    watched.wait_told("CRITICAL", "run-17", "stalled, no output for")
+
+    def told_of_home() -> bool:
+        watched.keep_alive()
+        return watched.told("CRITICAL", "home is gone: was it moved or removed")
+
+    wait_until(told_of_home, 90, "it is told that home is gone", every=0.5)
+    watched.wait_told("CRITICAL", "run-17", "stalled, no output for")  # and what happens from now on
     assert watched.daemon.poll() is None
     away.rename(watched.home)
     watched.wait_resolved("run-17")

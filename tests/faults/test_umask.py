@@ -65,7 +65,7 @@ SHORT: dict[str, tuple[str, ...]] = {
     "import": ("{disk}/export.json",), "preflight": ("--run run-17",), "stacks": ("run-17",),
     "env": ("run-17",), "gpus": ("run-17",), "report": ("", "-o {disk}/report.html"),
     "notify": ("--test",), "outbox": ("",), "relay": ("",), "config": ("",), "plugins": ("",),
-    "completion": ("bash",),
+    "completion": ("bash",), "queue": ("",), "nodes": ("--add n017", "", "--remove n017"),
 }  # fmt: skip
 APART = ("start --local", "ensure --local", "restart --local", "stop", "guard --run run-17 -- {disk}/cmd")
 """Those that leave something running, or become something else."""

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.lab import folders, processes
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 FOREVER = "sleep 3600"
 
@@ -26,7 +26,8 @@ def runs(slurm: Cluster, user: str, script: str, *options: str) -> str:
 
 class TestStart:
     def test_it_is_up_soon(self, cluster: Cluster) -> None:
-        assert 0 < cluster.seconds_to_start < 60  # 5 on an idle machine; others may work here too
+        # 5 on an idle machine; seven processes share two cores here
+        assert 0 < cluster.seconds_to_start < 60 * PATIENCE
 
     def test_nodes_and_partitions(self, slurm: Cluster) -> None:
         lines = slurm.run_as("alice", ["sinfo", "-h", "-o", "%R|%D|%N|%l|%a"]).stdout.splitlines()

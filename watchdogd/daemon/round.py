@@ -339,10 +339,9 @@ class Engine:
             each.result.trigger == "on_hang" and each.result.subject == event.incident.subject
             for each in self._execution.latest.get(event.check, ())
         )
-        switch = switch_places.find(str(self.home.path), event.run, "kill")
         since = event.incident.fault_began if hangs else 0.0
-        with contextlib.suppress(WatchdogError, OSError):
-            return bool(self._patient.attempt(partial(switches.is_polled, switch, since)))
+        with contextlib.suppress(WatchdogError, OSError):  # home may be gone: nothing is known of Guards then
+            return self._patient.attempt(partial(_is_polled, str(self.home.path), event.run, since))
         return False
 
     # ------------------------------------------------------------------ leaving it behind
@@ -422,6 +421,11 @@ def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation
     for each in observations:
         found.setdefault(each.check, []).append(each)
     return found
+
+
+def _is_polled(home: str, run: str, since: float) -> bool:
+    """Return whether a Guard has polled the run's kill switch since that time. WatchdogError, OSError."""
+    return switches.is_polled(switch_places.find(home, run, "kill"), since)
 
 
 def touch_events(

@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from watchdogd.config.models import Config
 from watchdogd.errors import ConfigError, DeliveryError
-from watchdogd.notify.http_client import Web
 from watchdogd.system import startup
 from watchdogd.system.text import plain, shortened
+
+if TYPE_CHECKING:
+    from watchdogd.notify.http_client import Web
 
 log = logging.getLogger(__name__)
 

@@ -201,7 +201,7 @@ def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
 def _ask_guards(task: ActionTask, seen: RunEvidence) -> None:
     """Ask the Guards, where one beats: the others write when they are asked."""
     home, run = str(task.home.path), task.record.run
-    inbox = switch_places.find(home, run, "kill").inbox
+    inbox = switch_places.find_or_default(home, run, "kill").inbox
     if glob.glob(os.path.join(glob.escape(inbox), f"{file_name(run)}.beat.*")):
         answers = stack_collection.ask(home, run, _GUARDS, lambda heard: heard == suspects.world(seen.nodes))
         seen.guards = answers.processes
