@@ -196,7 +196,8 @@ def test_what_the_doctor_misses(env: Mapping[str, str], why: str) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_pytorchs_own_analyser(tmp_path: Path) -> None:
+def test_pytorchs_own_analyser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flight_recorder, "_DEADLINE", 300.0)  # PyTorch may be read for the first time
     prefix = dump(tmp_path, {0: "all_reduce", 1: "all_gather"})
     said = flight_recorder.analyse(
         flight_recorder.find([prefix], 0.0), str(python_of("examples", "examples"))
