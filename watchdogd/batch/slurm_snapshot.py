@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pwd
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -37,6 +38,7 @@ _NEWS = 600.0
 _NEVER = float("inf")
 _ROUNDED = 1.0
 """Slurm's times are whole seconds."""
+_FUNCTION = re.compile(r"^slurm_\w+ error: ")
 
 
 def look(
@@ -313,8 +315,10 @@ class _Look:
 
 
 def _complaint(tool: str, answer: command.Answer) -> str:
-    """Return why it failed, with the tool's name once."""
-    return f"{tool}: {answer.complaint(tool)}" if answer.said else answer.complaint()
+    """Return why it failed, with the tool's name once and without that of the library's function."""
+    if not answer.said:
+        return answer.complaint()
+    return f"{tool}: {_FUNCTION.sub('', answer.complaint(tool))}"
 
 
 def _ending(job: Job) -> Ending:
