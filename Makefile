@@ -89,7 +89,8 @@ $(VENV)/developing: $(VENV)/pip pyproject.toml
 
 # PyTorch, Hugging Face's Trainer and Lightning, which the examples need, apart from the rest: 1 GB, three minutes.
 # A build for CPUs only, looked for on PyTorch's own index where yours has none, since PyPI's brings several GB of CUDA;
-# TORCH=torch takes that all the same. What a network broke off is tried once more.
+# TORCH=torch takes that all the same. What a network broke off is tried once more. Then all that the tests import is
+# compiled, which on a busy machine takes longer than they wait for an answer.
 TORCH ?= torch==2.13.0+cpu
 PYTORCH := --extra-index-url https://download.pytorch.org/whl/cpu
 $(VENV)/examples/ready: pyproject.toml | $(VENV)/developing
@@ -97,7 +98,8 @@ $(VENV)/examples/ready: pyproject.toml | $(VENV)/developing
 	$(PYTHON) -m venv $(VENV)/examples
 	set -- $(VENV)/examples/bin/python -m pip install --quiet --no-compile --disable-pip-version-check && \
 		{ "$$@" --no-deps '$(TORCH)' || "$$@" --no-deps $(PYTORCH) '$(TORCH)'; } && \
-		{ "$$@" --editable '.[examples]' || "$$@" --editable '.[examples]'; } || { touch $@.failed; false; }
+		{ "$$@" --editable '.[examples]' || "$$@" --editable '.[examples]'; } && \
+		$(VENV)/examples/bin/python -c 'import lightning, transformers.trainer' || { touch $@.failed; false; }
 	touch $@
 
 # The oldest versions of our libraries that pyproject.toml allows; one after the other, since all build in this folder.

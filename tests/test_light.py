@@ -78,6 +78,13 @@ def test_a_look_at_the_history_imports_what_it_needs_alone(home: Home) -> None:
     assert said.splitlines()[0] == "nothing is recorded of that time"
 
 
+def test_what_starts_and_ends_the_watchdog_does_without_the_historys_library() -> None:
+    """`watchdogd ensure` is run every few minutes and at each login."""
+    program = "import sys, watchdogd.cli.start, watchdogd.daemon.setup; print('sqlalchemy' in sys.modules)"
+    words = [sys.executable, "-c", program]
+    assert subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout == "False\n"
+
+
 def test_one_look_serves_all_runs_of_a_round(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")  # as where Slurm is
     setup = Setup.load(home)

@@ -52,7 +52,7 @@ def test_what_is_asked_for_has_the_mark() -> None:
     assert slurmtext.mark() != slurmtext.mark()
 
 
-@given(st.lists(st.tuples(ANY, ANY, ANY), min_size=1))
+@given(st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=3))
 def test_a_job_is_one_job_whatever_it_says(texts: list[tuple[str, str, str]]) -> None:
     found = squeue.read("".join(queued(at + 1, *each) for at, each in enumerate(texts)), MARK)
     assert [(job.raw_id, job.user) for job in found] == [(str(at + 1), "alice") for at in range(len(texts))]
@@ -60,7 +60,7 @@ def test_a_job_is_one_job_whatever_it_says(texts: list[tuple[str, str, str]]) ->
     assert [job.comment for job in found] == [slurmtext.text(comment) for _, comment, _ in texts]
 
 
-@given(st.lists(st.tuples(ANY, ANY, ANY), min_size=1))
+@given(st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=3))
 def test_an_end_is_one_end_whatever_it_says(texts: list[tuple[str, str, str]]) -> None:
     found = sacct.read("".join(ended(at + 1, *each) for at, each in enumerate(texts)), mark=MARK)
     assert sorted(int(end.raw_id) for end in found) == [at + 1 for at in range(len(texts))]

@@ -11,6 +11,7 @@ from typing import Literal
 import pytest
 
 from tests.lab.dog import Dog
+from tests.lab.forked import Running
 from tests.waiting import wait_until
 from watchdogd.cli import main
 from watchdogd.cli.setup.plugins import type_name
@@ -44,7 +45,7 @@ def dog(tmp_path: Path) -> Dog:
 
 
 @pytest.fixture
-def daemon(dog: Dog) -> Iterator[subprocess.Popen[str]]:
+def daemon(dog: Dog) -> Iterator[Running]:
     with dog.running() as process:
         yield process
 
@@ -140,9 +141,7 @@ def test_status_without_a_daemon_is_not_alive(dog: Dog) -> None:
     }
 
 
-def test_the_life_of_an_incident(
-    dog: Dog, training: subprocess.Popen[str], daemon: subprocess.Popen[str]
-) -> None:
+def test_the_life_of_an_incident(dog: Dog, training: subprocess.Popen[str], daemon: Running) -> None:
     wait_until(lambda: "[CRITICAL] run-17" in dog.alerts(), 60, "the silence is told")
     assert dog("status").returncode == 2
     line = dog("status", "--nagios")
@@ -185,9 +184,7 @@ def test_the_life_of_an_incident(
     wait_until(lambda: dog.alerts().count("[CRITICAL] run-17") >= 2, 60, "its end is told")
 
 
-def test_a_second_daemon_says_who_has_the_lease_and_a_tick_does_nothing(
-    dog: Dog, daemon: subprocess.Popen[str]
-) -> None:
+def test_a_second_daemon_says_who_has_the_lease_and_a_tick_does_nothing(dog: Dog, daemon: Running) -> None:
     second = dog("run")
     assert second.returncode == 1
     assert f"process {daemon.pid}" in second.stderr
@@ -209,7 +206,7 @@ def test_a_restart_announces_nothing_twice_and_ticks_go_on_from_each_other(
     assert dog.alerts().count("[CRITICAL] run-17") == 1
 
 
-def test_a_broken_edit_keeps_the_last_good_one_and_is_told(dog: Dog, daemon: subprocess.Popen[str]) -> None:
+def test_a_broken_edit_keeps_the_last_good_one_and_is_told(dog: Dog, daemon: Running) -> None:
     good = (dog.home / "config.toml").read_text()
     (dog.home / "config.toml").write_text(good + "\n[daemn]\n")
     wait_until(lambda: "did you mean 'daemon'?" in dog.alerts(), 60, "the broken edit is told")
@@ -293,7 +290,7 @@ def test_notify_says_what_was_delivered(dog: Dog, tmp_path: Path) -> None:
 
 
 def test_a_switch_pressed_is_told_and_recorded(
-    dog: Dog, training: subprocess.Popen[str], daemon: subprocess.Popen[str]
+    dog: Dog, training: subprocess.Popen[str], daemon: Running
 ) -> None:
     stalled = "[CRITICAL] run-17: stalled, no output for "
     wait_until(lambda: stalled in dog.alerts(), 60, "the silent log is told, not in one message with it")

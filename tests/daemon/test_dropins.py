@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import sqlite3
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from tests.docs.pages import FOLDER, steps
 from tests.faults import mounts
 from tests.lab.dog import Dog
+from tests.lab.forked import Running
 from tests.waiting import wait_until
 from watchdogd.config.loading import parse
 from watchdogd.config.models import Config
@@ -326,7 +326,7 @@ def dog(tmp_path: Path) -> Dog:
 
 
 @pytest.fixture
-def daemon(dog: Dog) -> Iterator[subprocess.Popen[str]]:
+def daemon(dog: Dog) -> Iterator[Running]:
     with dog.running() as process:
         yield process
 
@@ -340,9 +340,7 @@ def counted(dog: Dog, name: str) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def test_dropped_in_it_runs_taken_out_it_stops_and_its_incident_closes(
-    dog: Dog, daemon: subprocess.Popen[str]
-) -> None:
+def test_dropped_in_it_runs_taken_out_it_stops_and_its_incident_closes(dog: Dog, daemon: Running) -> None:
     path = drop(dog.home, "cron.hourly/spare", "#!/bin/sh\necho ran >> ran\necho 'no spare nodes'\nexit 2\n")
     wait_until(lambda: "[CRITICAL] cron.hourly/spare: no spare nodes" in dog.alerts(), 60, "it is told")
     drop(dog.home, "cron.every-1s/often", "#!/bin/sh\necho ran >> often\necho fine\n")
@@ -356,9 +354,7 @@ def test_dropped_in_it_runs_taken_out_it_stops_and_its_incident_closes(
     wait_until(lambda: counted(dog, "ran") == 2, 60, "dropped in again, it is due at once")
 
 
-def test_a_python_drop_in_appears_and_a_broken_one_stops_nothing(
-    dog: Dog, daemon: subprocess.Popen[str]
-) -> None:
+def test_a_python_drop_in_appears_and_a_broken_one_stops_nothing(dog: Dog, daemon: Running) -> None:
     drop(dog.home, "cron.hourly/broken.py", CHECK + "def (\n", 0o644)
     drop(dog.home, "cron.hourly/exits.py", "import sys\nfrom watchdogd.plugin import check\nsys.exit(3)\n")
     drop(dog.home, "cron.hourly/queue.py", CHECK, 0o644)
@@ -369,9 +365,7 @@ def test_a_python_drop_in_appears_and_a_broken_one_stops_nothing(
     wait_until(lambda: "[RESOLVED] cron.hourly/broken.py" in dog.alerts(), 60, "mended, it resolves")
 
 
-def test_what_is_refused_is_an_incident_until_its_rights_are_right(
-    dog: Dog, daemon: subprocess.Popen[str]
-) -> None:
+def test_what_is_refused_is_an_incident_until_its_rights_are_right(dog: Dog, daemon: Running) -> None:
     path = drop(dog.home, "cron.weekly/open", "#!/bin/sh\necho ran >> ran\necho fine\n", 0o757)
     wait_until(lambda: "[CRITICAL] cron.weekly/open: is refused" in dog.alerts(), 60, "it is told")
     assert counted(dog, "ran") == 0
@@ -380,9 +374,7 @@ def test_what_is_refused_is_an_incident_until_its_rights_are_right(
     assert counted(dog, "ran") >= 1
 
 
-def test_a_slow_one_holds_up_nobody_and_is_not_started_on_top(
-    dog: Dog, daemon: subprocess.Popen[str]
-) -> None:
+def test_a_slow_one_holds_up_nobody_and_is_not_started_on_top(dog: Dog, daemon: Running) -> None:
     drop(dog.home, "cron.every-2m/slow", "#!/bin/sh\necho ran >> slow\nsleep 600\n")
     drop(dog.home, "cron.every-1s/quick", "#!/bin/sh\necho ran >> quick\necho fine\n")
     wait_until(lambda: counted(dog, "slow") == 1, 60, "the slow one runs")
@@ -455,9 +447,7 @@ def test_ticks_are_seen_by_status_tell_a_gap_and_respect_a_stop(dog: Dog) -> Non
     assert (dog.home / "stopped").exists()
 
 
-def test_a_broken_edit_leaves_a_line_in_the_log_and_libraries_leave_none(
-    dog: Dog, daemon: subprocess.Popen[str]
-) -> None:
+def test_a_broken_edit_leaves_a_line_in_the_log_and_libraries_leave_none(dog: Dog, daemon: Running) -> None:
     (dog.home / "config.toml").write_text(CONFIG.replace("interval", "intervall"))
     log = dog.home / "logs/daemon.log"
     wait_until(lambda: log.exists() and "did you mean 'interval'" in log.read_text(), 60, "the edit is in it")
@@ -536,7 +526,7 @@ def hung(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.root
 def test_a_drop_in_on_a_hung_file_system_holds_up_nothing_else_and_is_told(
-    dog: Dog, daemon: subprocess.Popen[str], hung: Path
+    dog: Dog, daemon: Running, hung: Path
 ) -> None:
     drop(dog.home, "cron.every-1s/quick", "#!/bin/sh\necho ran >> quick\necho fine\n")
     wait_until(lambda: counted(dog, "quick") >= 1, 60, "the other one runs")

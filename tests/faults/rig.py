@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.lab import forked
 from tests.lab.dog import typed
 from tests.servers.web import WebServer
 from tests.waiting import Waited, wait_until
@@ -82,14 +83,7 @@ class Rig:
 
     def start(self) -> None:
         """Start the daemon, and wait for its first round."""
-        with self._output.open("ab") as output:
-            self.daemon = subprocess.Popen(
-                [*self._as_user, self.python, "-m", "watchdogd", "run"],
-                env=self.env,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        self.daemon = forked.daemon(self.env, self._output, self._as_user, self.python)
         wait_until(self._began, 90, "the first round is over")
 
     def _began(self) -> bool:

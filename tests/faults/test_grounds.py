@@ -8,7 +8,6 @@ import os
 import platform
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab import forked
 from tests.lab.dog import typed
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
@@ -33,7 +33,7 @@ class Site:
             "WATCHDOGD_HOME": str(self.home),
             "PATH": f"{self.tools}:{os.environ['PATH']}",
         }
-        self.daemon: subprocess.Popen[bytes] | None = None
+        self.daemon: forked.Running | None = None
 
     def watch(self, sections: str) -> None:
         """Begin with this configuration, and wait for the first good round."""
@@ -53,9 +53,7 @@ class Site:
             """
         )
         assert typed(["init"], self.env).returncode == 0
-        self.daemon = subprocess.Popen(
-            [sys.executable, "-m", "watchdogd", "run"], env=self.env, stdout=subprocess.DEVNULL
-        )
+        self.daemon = forked.daemon(self.env, self.home.with_name("said"))
         wait_until(lambda: (self.home / "status.json").exists(), 60, "the first round is stored")
 
     @property

@@ -7,12 +7,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.lab import forked
 from tests.lab.dog import typed
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
@@ -49,9 +49,7 @@ class Watched:
         wait_until(lambda: (self.home / "status.json").exists(), 60, "the first round is stored")
 
     def start(self) -> None:
-        self.daemon = subprocess.Popen(
-            [sys.executable, "-m", "watchdogd", "run"], env=self.env, stdout=subprocess.DEVNULL
-        )
+        self.daemon = forked.daemon(self.env, self.log.with_name("said"))
 
     def verb(self, *words: str) -> subprocess.CompletedProcess[str]:
         return typed(words, self.env)
@@ -202,9 +200,7 @@ def test_kill_9_forgets_nothing_and_tells_nothing_twice(watched: Watched) -> Non
     )
     watched.daemon.kill()
     watched.daemon.wait(240)
-    watched.daemon = subprocess.Popen(
-        [sys.executable, "-m", "watchdogd", "run"], env=watched.env, stdout=subprocess.DEVNULL
-    )
+    watched.start()
     wait_until(lambda: watched.verb("status").returncode == 2, 90, "the next daemon knows of the incident")
     watched.wait_resolved("run-17")
     bodies = [request.body.decode() for request in watched.endpoint.requests]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab import forked
-from tests.lab.processes import started
+from tests.lab.forked import Running
 from tests.waiting import wait_until
 
 
@@ -43,14 +43,18 @@ class Dog:
         return self
 
     @contextmanager
-    def running(self) -> Iterator[subprocess.Popen[str]]:
+    def running(self) -> Iterator[Running]:
         """A daemon whose first round is over."""
-        words, before = [sys.executable, "-m", "watchdogd", "run"], self._written()
-        with started(words, env=self.env, stdout=subprocess.PIPE, text=True) as process:
+        before = self._written()
+        process = forked.daemon(self.env, self.home.with_name("said"))
+        try:
             wait_until(lambda: self._written() != before, 60, "the first round is over")
             yield process
             process.terminate()
-            process.communicate(timeout=240)
+            process.wait(240)
+        finally:
+            process.kill()
+            process.wait(240)
 
     def _written(self) -> float:
         """When the last round ended, as a time of its file."""

@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,7 @@ PRELOADED = (
     "tests.lab.forked",
     "tests.notify.sender_process",
     "watchdogd.cli.lookup",
+    "watchdogd.cli.run",
     "watchdogd.daemon.wiring",
     "watchdogd.daemon.status_file",
     "watchdogd.history.store",
@@ -72,8 +74,12 @@ CONTEXT.set_forkserver_preload(["__main__", *PRELOADED])
 
 def fits(words: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether this call can be forked: it has a short verb, and nothing that Python reads as it begins."""
+    return words[0] in VERBS and "--help" not in words and _alike(env)
+
+
+def _alike(env: Mapping[str, str]) -> bool:
     ours = {name: value for name, value in os.environ.items() if _early(name)}
-    return words[0] in VERBS and "--help" not in words and ours == {n: v for n, v in env.items() if _early(n)}
+    return ours == {name: value for name, value in env.items() if _early(name)}
 
 
 def _early(name: str) -> bool:
@@ -97,7 +103,63 @@ def typed(words: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedP
         return subprocess.CompletedProcess(argv, process.exitcode, out.read_text(), err.read_text())
 
 
+class Forked:
+    """`watchdogd WORDS` while it runs, held as Popen holds a process; what it says is added to a file."""
+
+    def __init__(self, words: Sequence[str], env: Mapping[str, str], said: Path) -> None:
+        before = os.umask(0o022)
+        os.umask(before)
+        told = (list(words), dict(env), os.getcwd(), before, str(said), str(said))
+        self._process = CONTEXT.Process(target=_run, args=told, daemon=True)
+        self._process.start()
+        self.pid = self._process.pid or 0
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("watchdogd", timeout)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+Running = Forked | subprocess.Popen[bytes]
+
+
+def daemon(
+    env: Mapping[str, str], said: Path, under: Sequence[str] = (), python: str = sys.executable
+) -> Running:
+    """`watchdogd run` in a session of its own, forked where nothing stands against it."""
+    if not under and python == sys.executable and _alike(env):
+        return Forked(["run"], env, said)
+    with said.open("ab") as output:
+        return subprocess.Popen(
+            [*under, python, "-m", "watchdogd", "run"],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
 def _run(words: list[str], env: dict[str, str], folder: str, umask: int, out: str, err: str) -> None:
+    os.setsid()
     os.environ.clear()
     os.environ.update(env)
     sys.path[1:1] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
@@ -118,7 +180,7 @@ def _run(words: list[str], env: dict[str, str], folder: str, umask: int, out: st
 
 def _stream(descriptor: int, path: str, errors: str) -> TextIO:
     """This standard stream anew, as Python makes it."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(file, descriptor)
     os.close(file)
     return open(descriptor, "w", errors=errors, closefd=False)

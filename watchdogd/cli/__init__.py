@@ -100,6 +100,8 @@ _NO_MEMORY = "no memory is left, on this machine or under this user's limits (se
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns the exit code. Raises nothing."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None and sys.path[0] == sys.executable.rpartition("/")[0]:
+        del sys.path[0]  # the script's folder, in which Python would look for each module first
     startup.open_standard_streams()
     startup.correct_time_zone()
     _encode_anything()

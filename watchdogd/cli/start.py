@@ -9,10 +9,7 @@ from watchdogd.chain import launch, link_script, live_links, shutdown
 from watchdogd.chain.link_script import LinkOptions
 from watchdogd.chain.live_links import ChainResult
 from watchdogd.cli.output import print_json, print_line, warn
-from watchdogd.cli.tick import report_stop
 from watchdogd.config.secret import withhold
-from watchdogd.daemon import wiring
-from watchdogd.daemon.setup import Setup
 from watchdogd.errors import HomeError, UnitError, UsageError, WatchdogError
 from watchdogd.home import markers
 from watchdogd.home.layout import Home
@@ -40,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     if args.verb == "stop":
         return _stop(home, args.reason, as_json=args.json)
+    from watchdogd.daemon.setup import Setup  # late: `stop` must go as fast as it can
+
     config = Setup.load(home).config
     wish = _wish(args, home)
     if args.verb == "restart":
@@ -100,8 +99,11 @@ def _ticks_in_slurm(home: Home) -> bool:
 
 
 def _report(home: Home) -> None:
+    from watchdogd.cli.tick import report_stop  # late: nobody else here needs the history's library
+    from watchdogd.daemon.wiring import setup_of
+
     try:
-        lacking = report_stop(home, wiring.setup_of(home, go_on=True)[0])
+        lacking = report_stop(home, setup_of(home, go_on=True)[0])
     except (WatchdogError, OSError) as error:
         lacking = str(error)
     if lacking:

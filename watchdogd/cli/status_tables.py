@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -66,6 +65,8 @@ def live_view() -> Iterator[Callable[[RenderableType], object]]:
     if not console.is_terminal or console.is_dumb_terminal:
         yield console.print
         return
+    from rich.live import Live  # late: `status` alone opens five files less
+
     with Live(console=console, auto_refresh=False) as screen:
         yield partial(screen.update, refresh=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,7 +128,7 @@ class Home:
         try:
             return self._id(path)
         except FileNotFoundError:
-            self.make_file(path, secrets.token_hex(6) + "\n")
+            self.make_file(path, os.urandom(6).hex() + "\n")
             return self._id(path)
 
     @staticmethod

@@ -8,7 +8,6 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING
 
 from watchdogd.home import switches, touchfile
@@ -132,8 +131,8 @@ def tick_interval(begins: tuple[float, ...]) -> float:
 
     The median: one that is run by hand in between, or a night without any, changes nothing.
     """
-    steps = [later - earlier for earlier, later in pairwise(begins) if later > earlier]
-    return median(steps) if steps else UNKNOWN_INTERVAL
+    steps = sorted(later - earlier for earlier, later in pairwise(begins) if later > earlier)
+    return (steps[(len(steps) - 1) // 2] + steps[len(steps) // 2]) / 2 if steps else UNKNOWN_INTERVAL
 
 
 def tick_overdue_at(begins: tuple[float, ...]) -> float:
