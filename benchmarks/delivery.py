@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +20,33 @@ from watchdogd.notify.delivery_policy import Policy
 from watchdogd.notify.message_outbox import Outbox
 
 STORM, TURNS = 1000, 5
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class Hook:
-    """A web server that notes when each message came, and which."""
+    """A web server in a process of its own; notes when each message came, and which."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
         self.heard: list[tuple[float, dict[str, Any]]] = []
-        times, heard = self.times, self.heard
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.hook"], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        assert self._server.stdout is not None
+        self._said = self._server.stdout
+        self.url = self._said.readline().strip()
+        threading.Thread(target=self._listen, daemon=True).start()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                said = json.loads(body)
-                heard.append((time.time(), said))
-                alerts = said.get("alerts", [None])
-                times.extend([time.perf_counter()] * len(alerts))
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Not a word."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    def _listen(self) -> None:
+        for line in self._said:
+            moment, at, said = json.loads(line)
+            self.heard.append((at, said))
+            self.times.extend([moment] * len(said.get("alerts", [None])))
 
     def close(self) -> None:
         """Listen no longer."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.terminate()
+        self._server.wait()
 
     def until(self, count: int, begin: float) -> float:
         """Seconds from `begin` to the arrival of so many."""

@@ -247,7 +247,12 @@ def test_of_a_thousand_that_stall_at_once_few_are_asked(monkeypatch: pytest.Monk
     monkeypatch.setattr(stall_inquiry, "_ask_guards", lambda _errand, _seen: None)
     monkeypatch.setattr(stall_inquiry, "_named", lambda stall, _seen: stall.event)
     stalls: list[Any] = [
-        SimpleNamespace(event=object(), task=SimpleNamespace(record=SimpleNamespace(run=f"run-{number}")))
+        SimpleNamespace(
+            event=object(),
+            task=SimpleNamespace(
+                record=SimpleNamespace(run=f"run-{number}"), queue=(SimpleNamespace(working=True),)
+            ),
+        )
         for number in range(1000)
     ]
     assert stall_inquiry.with_evidence(stalls, [each.event for each in stalls]) == tuple(

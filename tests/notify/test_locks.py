@@ -238,10 +238,10 @@ def test_where_no_lock_can_be_taken_the_daemon_sends_and_a_relay_does_not(
         raise fault
 
     slack = Script()
-    _outbox(home, slack, Locks(home, broken)).workers["slack"].step()  # type: ignore[arg-type]  # it only raises
+    _outbox(home, slack, Locks(home, broken)).workers["slack"].step()
     assert slack.keys == [KEY]
     other, ledger = Script(), Ledger()
-    relay = _outbox(home, other, Locks(home, broken, anyway=False, keeps=True), ledger)  # type: ignore[arg-type]  # likewise
+    relay = _outbox(home, other, Locks(home, broken, anyway=False, keeps=True), ledger)
     relay.workers["slack"].step()
     assert other.tried == []
     assert "home cannot be written" in relay.troubles[0].failure

@@ -739,7 +739,7 @@ def test_what_went_another_way_while_nothing_could_be_stored_does_not_come_back_
     desk.work(60)
     assert "incident-17-opened@slack" not in slack.keys
     desk.ledger.full = False
-    desk.outbox.settle()
+    desk.outbox.rows.save(now=True)
     assert desk.ledger.states()["incident-17-opened@slack"] == "diverted"
 
 

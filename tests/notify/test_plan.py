@@ -64,6 +64,11 @@ def test_what_was_refused_least_goes_first() -> None:
     assert _next(channel, after.health.rests_until) == ["b@slack"]
 
 
+def test_what_was_refused_in_an_earlier_life_goes_last_too() -> None:
+    refused = replace(letter(1, name="a"), attempts=3, next_try=NOON - 1)
+    assert _next(_channel(refused, letter(2, name="b"))) == ["b@slack"]
+
+
 def test_what_some_have_holds_its_line_up_no_more() -> None:
     some = replace(letter(1, name="a"), receipt="alice@x.org", next_try=NOON + 60)
     assert _next(_channel(some, letter(1, name="b"))) == ["b@slack"]

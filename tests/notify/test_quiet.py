@@ -160,7 +160,7 @@ def test_a_relay_leaves_the_digest_to_the_daemon_and_loses_nothing_without_one(t
     )
     relay.add([_said(1, "WARNING", MIDNIGHT), _said(2, "WARNING", MIDNIGHT)])
     worker = relay.workers["slack"]
-    assert worker.step() == MORNING
+    assert worker.step() == MORNING + 120
     now[0] = MORNING + 1
     assert worker.step() == MORNING + 120
     now[0] = MORNING + 121

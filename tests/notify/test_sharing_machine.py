@@ -203,7 +203,7 @@ class Sharing(RuleBasedStateMachine):
     def begin_relay(self, who: str, locks: Locks) -> None:
         way: Any = self.ways[who]
         relay = Relay({"slack": way}, CONFIG, self.ledger, locks, lambda _: None, self.clock())
-        self.outboxes[who], self.looks[who] = relay._outbox, relay._fetch
+        self.outboxes[who], self.looks[who] = relay.outbox, relay._fetch
 
 
 Sharing.TestCase.settings = settings(max_examples=60, stateful_step_count=30)

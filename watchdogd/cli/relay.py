@@ -75,10 +75,10 @@ def _relay(
     with existing_store(home) as store:
         relay = Relay(senders, config, store, Locks(home, anyway=False, keeps=True), _print_sent)
         relay.run(every=every, patience=patience)
-    for trouble in relay.troubles:
+    for trouble in relay.outbox.troubles:
         waiting = f"{trouble.waiting} waiting"
         note(f"channel {trouble.channel} does not deliver from here: {trouble.failure} ({waiting})")
-    return NOT_DELIVERED if relay.left else 0
+    return NOT_DELIVERED if relay.outbox.waiting else 0
 
 
 def _senders(names: list[str], config: Config, home: Home) -> dict[str, Sender]:

@@ -152,8 +152,12 @@ def _run(
     """Run a statement for each row: its values in the order of the parameters."""
     if rows:
         text, names = _compiled(connection.dialect, make, table)
-        named = [dict(zip(names, row, strict=True)) for row in rows]
-        connection.exec_driver_sql(text, rows if connection.dialect.positional else named)
+        if connection.dialect.positional:  # by SQLite's own driver: SQLAlchemy takes six times as long
+            if not connection.in_transaction():
+                connection.begin()
+            connection.connection.cursor().executemany(text, rows)
+        else:
+            connection.exec_driver_sql(text, [dict(zip(names, row, strict=True)) for row in rows])
 
 
 @cache

@@ -101,6 +101,8 @@ class Writer:
 
     def __init__(self, connection: Connection) -> None:
         sql.prepare(connection)
+        for form in (CheckState, Incident, Message):  # milliseconds each: the first incident waits for none
+            sql.adapter(form)
         self._measured = _Measured(connection)
         self._ids = Ids(
             connection.execute(select(check_states.c.id, check_states.c.check, check_states.c.subject))

@@ -53,7 +53,7 @@ class Notified:
         for thread in row.message.threads:
             if (
                 told
-            ):  # what later messages hang on is not what it said, of which thousands would take megabytes
+            ):  # later messages hang on it, not on what it said, of which thousands would take megabytes
                 self._roots.setdefault(thread, replace(row, message=replace(row.message, body="", items=())))
                 self._lost.pop(thread, None)
             elif row.state != "superseded":

@@ -1,33 +1,182 @@
-"""One channel's worker: here a message is followed from its row to the wire.
+"""The rows of all channels, and one channel's worker: here a message is followed from its row to the wire.
 
-`step` makes a plan from the rows, writes what it decides, takes the channel's lock, and sends: each message
-is handed to the sender, its delivery acknowledged in the lock's file, its row written. Then the rows are
-stored and the lock is released. Killed anywhere on that way, the next one who takes the lock finds either the
-acknowledgement, and the row is marked; or none, and the message is sent (once more, where it was).
+A new row is in the store already. What becomes of one is written into `Rows` and stored at once; where the
+history cannot be written it is kept, and stored when the disk is back. `ChannelWorker.step` makes a plan from
+the rows, writes what it decides, takes the channel's lock, and sends: each message is handed to the sender,
+its delivery acknowledged in the lock's file, its row written. Then the rows are stored and the lock is
+released. Killed anywhere on that way, the next one who takes the lock finds either the acknowledgement, and
+the row is marked; or none, and the message is sent (once more, where it was).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from watchdogd.errors import DeliveryError, HistoryError, PartlyDeliveredError, WatchdogError
 from watchdogd.notify.channel import Sender
 from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, Send, after_try, plan
-from watchdogd.notify.delivery_policy import Policy
-from watchdogd.notify.delivery_queue import Rows
+from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, Send, after_others, after_try, plan
+from watchdogd.notify.delivery_policy import Policy, timely
 from watchdogd.notify.locks import ChannelLock, LockedError
 from watchdogd.notify.notification import Notification
+from watchdogd.system.clock import SteadyClock
+
+Store = Callable[[Sequence[Notification]], None]
 
 log = logging.getLogger(__name__)
 
+AGAIN = 5.0
+"""Seconds until rows that could not be stored are stored again."""
 LOCKED_AGAIN = 1.0
 """Seconds until a channel is looked at again on which somebody else is sending."""
 HANGS = 120.0
 """Seconds after which a try that has not come back counts as failed: servers have their deadlines, but names
 may be looked up without end."""
+
+
+class Rows:
+    """What waits, in memory, and what of it is not stored yet; for all threads.
+
+    `lock` is held while a plan is made from the rows and written to them. `store` keeps rows in the history,
+    by key: what is `sent`, `failed` or `expired` there stays so. All times are by `clock`, which nobody sets:
+    rows are converted as they come and as they are stored. `channels` are those that are known, those that
+    are configured no more as well; `stirred` are those for which rows came since their worker last looked.
+    """
+
+    def __init__(self, store: Store, clock: SteadyClock) -> None:
+        self.lock = threading.Condition(threading.RLock())
+        self.store = store
+        self.clock = clock
+        self.channels: dict[str, ChannelState] = {}
+        self.stirred: set[str] = set()
+        self.save_at = 0.0
+        """Time at which what could not be stored is to be stored again."""
+        self._unsaved: dict[str, Notification] = {}
+        self._saving = threading.Lock()
+        self._complained = False
+
+    def channel(self, name: str) -> ChannelState:
+        """Return one channel, a new one where it is not known yet."""
+        return self.channels.setdefault(name, ChannelState(name))
+
+    def add(self, rows: Iterable[Notification], policy: Policy) -> list[Notification]:
+        """Take in rows that are stored and wait; returns those that are new here."""
+        with self.lock:
+            now, skew = self.clock.now, self.clock.skew
+            fresh = [timely(_shifted(row, -skew), now, policy) for row in rows if self._is_new(row)]
+            for row in fresh:
+                self._put(row)
+            self.lock.notify_all()
+        return fresh
+
+    def take_ended(self, rows: Iterable[Notification]) -> None:
+        """Take in rows that ended elsewhere, or in an earlier life, oldest first; they are stored already."""
+        with self.lock:
+            for row in rows:
+                channel = self.channel(row.channel)
+                channel.drop(row.key)
+                if not channel.notified.knows(row.key):
+                    channel.notified.note(row)
+
+    def write(self, plan: DeliveryPlan, name: str) -> None:
+        """Write the rows of a plan of one channel, and its health."""
+        with self.lock:
+            self.channel(name).health = plan.health
+            for row in plan.rows:
+                if row.state == "waiting":
+                    self._put(row)
+                else:
+                    channel = self.channel(row.channel)
+                    channel.drop(row.key)
+                    channel.notified.note(row)
+                self._unsaved[row.key] = row
+            self.lock.notify_all()
+
+    def learn(
+        self, channels: Mapping[str, ChannelState], name: str, delivered: Iterable[Delivered], policy: Policy
+    ) -> bool:
+        """Mark what somebody else delivered on one of `channels`: it works. Returns whether that is news."""
+        with self.lock:
+            skew, channel = self.clock.skew, channels[name]
+            mine = [replace(each, at=each.at - skew) for each in delivered]
+            for each in mine:
+                if not each.partly and each.key not in channel.rows:
+                    channel.notified.know(each.key)
+            if mine:
+                self.write(after_others(channels, name, mine, self.clock.now, policy), name)
+            return bool(mine)
+
+    def waiting(self, names: Iterable[str]) -> int:
+        """Return how many rows of these channels are not delivered, or not stored as they are."""
+        with self.lock:
+            return len({key for name in names for key in self.channel(name).rows} | self._unsaved.keys())
+
+    def _is_new(self, row: Notification) -> bool:
+        return row.key not in self._unsaved and not self.channel(row.channel).knows(row.key)
+
+    def _put(self, row: Notification) -> None:
+        channel = self.channel(row.channel)
+        if row.key not in channel.rows:
+            self.stirred.add(row.channel)
+        channel.put(row)
+        channel.notified.note(row)
+
+    def stir(self, name: str) -> None:
+        """Have the worker of a channel look at its rows now."""
+        with self.lock:
+            self.stirred.add(name)
+            self.lock.notify_all()
+
+    def wait(self, name: str, seconds: float | None) -> None:
+        """Wait until that time has passed (None: for ever), or rows came for the channel."""
+        with self.lock:
+            self.lock.wait_for(lambda: name in self.stirred, seconds)
+
+    def wait_for(self, rows: Sequence[Notification], seconds: float) -> None:
+        """Wait until none of these waits any more, or that time has passed."""
+        with self.lock:
+            self.lock.wait_for(
+                lambda: not any(row.key in self.channel(row.channel).rows for row in rows), seconds
+            )
+
+    def save(self, *, now: bool = False) -> bool:
+        """Store what is not stored yet; False where some is left.
+
+        Soon after a failure it is tried only if it must be `now`.
+        """
+        with self._saving:
+            with self.lock:
+                rows, skew = list(self._unsaved.values()), self.clock.skew
+            if not rows:
+                return True
+            if not now and self.clock.now < self.save_at:
+                return False
+            try:
+                self.store([_shifted(row, skew) for row in rows])
+            except HistoryError as error:
+                self.save_at = self.clock.now + AGAIN
+                if not self._complained:
+                    log.warning("what becomes of messages cannot be stored now, and is kept: %s", error)
+                self._complained = True
+                return False
+            with self.lock:
+                for row in rows:
+                    if self._unsaved.get(row.key) is row:
+                        del self._unsaved[row.key]
+            self._complained, self.save_at = False, 0.0
+            return True
+
+
+def _shifted(row: Notification, seconds: float) -> Notification:
+    """Return a row by a clock that is so many seconds ahead."""
+    if not seconds:
+        return row
+    sent_at = None if row.sent_at is None else row.sent_at + seconds
+    next_try = row.next_try and row.next_try + seconds
+    return replace(row, created_at=row.created_at + seconds, next_try=next_try, sent_at=sent_at)
 
 
 class ChannelWorker:
@@ -45,7 +194,7 @@ class ChannelWorker:
         channels: Mapping[str, ChannelState],
         lock: ChannelLock,
         may_act: Callable[[], bool],
-        refresh: Callable[[str], None] | None = None,
+        refresh: Callable[[str], None] | None,
     ) -> None:
         self.name = name
         self.sender = sender
@@ -60,13 +209,13 @@ class ChannelWorker:
 
     def step(self) -> float:
         """Do what the plan says is next. Returns when to come back, by the wall clock."""
-        self._rows.calm(self.name)
+        self._rows.stirred.discard(self.name)
         wake = self._look()
         if wake.sends:
             wake = self._deliver(wake.sends)
         until = wake.until
         if not self._rows.save():
-            until = min(until, self._rows.save_at or until)
+            until = min(until, self._rows.save_at)
         return until + self._rows.clock.skew
 
     def _look(self) -> DeliveryPlan:
@@ -98,14 +247,17 @@ class ChannelWorker:
             raise
         self._lock.release(stored=self._rows.save())
         if went_well:
-            return DeliveryPlan(
-                self._channel.health, until=max(self._rows.clock.now, self._channel.next_slot)
-            )
+            until = max(self._rows.clock.now, self._channel.next_slot)
+            return DeliveryPlan(self._channel.health, until=until)
         return self._look()
+
+    def _later(self) -> DeliveryPlan:
+        """Return a plan to look again soon: nothing can be sent now."""
+        return replace(self._look(), until=self._rows.clock.now + LOCKED_AGAIN)
 
     def _send_all(self, sends: Sequence[Send], delivered: Sequence[Delivered]) -> bool:
         """Send until one fails or rows come; not what others have `delivered`. False: one failed."""
-        news = self.learn(delivered)
+        news = self._rows.learn(self._channels, self.name, delivered, self._policy)
         if self._refresh is not None:
             try:
                 self._refresh(self.name)
@@ -116,7 +268,7 @@ class ChannelWorker:
         for send in self._look().sends if news else sends:
             if not self._send(send):
                 return False
-            if self._rows.is_stirred(self.name) or self.stopped or not self._may_act():
+            if self.name in self._rows.stirred or self.stopped or not self._may_act():
                 break
         return True
 
@@ -126,7 +278,7 @@ class ChannelWorker:
         with self._rows.lock:
             left = self._rows.clock.now
             self._channel.sending |= {row.key: left for row in (send.row, *send.carried)}
-            self._channel.next_slot = self._rows.clock.now + 1 / rate if rate else 0.0
+            self._channel.next_slot = left + 1 / rate if rate else 0.0
             roots = self._channel.notified.roots(send.message)
         try:
             outcome = self._try(send.whole, roots)
@@ -171,22 +323,13 @@ class ChannelWorker:
             if self.stopped:
                 self._rows.stir(self.name)
 
-    def _later(self) -> DeliveryPlan:
-        """Return a plan to look again soon: nothing can be sent now."""
-        return replace(self._look(), until=self._rows.clock.now + LOCKED_AGAIN)
-
-    def learn(self, delivered: Sequence[Delivered]) -> bool:
-        """Mark what somebody else delivered on this channel; returns whether that is news."""
-        return self._rows.learn(self._channels, self.name, delivered, self._policy)
-
     def watch(self) -> None:
         """Count a try that hangs as a failure, and go other ways; called from another thread."""
         with self._rows.lock:
-            since = min(self._channel.sending.values(), default=None)
-            hung = 0.0 if since is None else self._rows.clock.now - since
+            now, health = self._rows.clock.now, self._channel.health
+            hung = now - min(self._channel.sending.values(), default=now)
             if hung < HANGS:
                 return
-            now, health = self._rows.clock.now, self._channel.health
             self._channel.sending.clear()
             self._channel.health = replace(
                 health,

@@ -2,8 +2,8 @@
 
 The module is pure; the rows are the queue. What belongs to one line (an incident, or one subject of a check)
 goes in the order in which it came: a later row waits until the earlier one is delivered or given up. An end
-that waits while the same subject is bad again is told with that, not by itself. Among lines, what was refused
-least goes first, so that one message that a channel does not like holds no other up.
+that waits while the same subject is bad again is told with that, not by itself. Among lines, what was never
+refused goes first, so that one message that a channel does not like holds no other up.
 """
 
 from __future__ import annotations
@@ -13,11 +13,18 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_policy import Health, Policy, after_failed_try, after_failure, after_success
+from watchdogd.notify.delivery_policy import (
+    Health,
+    Policy,
+    QuietHours,
+    after_failed_try,
+    after_failure,
+    after_success,
+)
 from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
 from watchdogd.notify.reports import DIGEST, Reports, digest, hearers
 from watchdogd.system.text import one_line
@@ -74,10 +81,10 @@ def plan(
     expired = [
         replace(row, state="expired")
         for row in waiting
-        if row.created_at <= now - policy.expire and row.key not in held.keys
+        if row.created_at <= now - policy.expire and row.key not in held.rows
     ]
     written = [*expired, *reports.expired(expired)]
-    out = held.keys.union(row.key for row in expired)
+    out = held.rows.keys() | {row.key for row in expired}
     if out:
         waiting = [row for row in waiting if row.key not in out]
     if health.broken(now, policy):
@@ -87,11 +94,10 @@ def plan(
         if now < health.rests_until:
             written += _detour(channels, channel, waiting, now, policy)
     opens_at = max(channel.next_slot, health.rests_until)
-    refused = channel.health.refused
-    ordered = sorted(waiting, key=lambda row: refused.get(row.key, 0)) if refused else waiting
     sends: list[Send] = []
     if opens_at <= now:
-        ready = (row for row in ordered if row.next_try <= now and channel.is_head(row, out))
+        due = sorted((row for row in waiting if row.next_try <= now), key=attrgetter("next_try"))
+        ready = (row for row in due if channel.is_head(row, out))
         dropped, sends = _sends(channels, channel, ready, held, out, policy)
         written += dropped
     if sends or any(row.channel == name for row in written):
@@ -107,52 +113,48 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The rows that are not told by themselves yet, `until` when; `merged`: they are told in one message."""
+    """The rows, by key, that are not told by themselves yet, `until` when; `merged`: they are told as one."""
 
-    rows: list[Notification]
+    rows: Mapping[str, Notification]
     until: float = math.inf
     merged: tuple[Notification, ...] = ()
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """Their keys."""
-        return frozenset(row.key for row in self.rows)
 
 
 def _held(
     channel: ChannelState, waiting: Sequence[Notification], now: float, skew: float, policy: Policy
 ) -> _Held:
     """Return what quiet hours hold back, or what is told as one: at their end, or of one round."""
-    held = _quiet(channel, waiting, now, skew, policy)
-    many = [] if held.merged else _of_one_round(waiting, held.keys, policy.digest_above)
-    if not many:
-        return held
-    at = many[0].created_at
-    if policy.merges:
-        return replace(held, merged=tuple(digest(many, at, at + skew, policy, "in one round")))
-    return _Held([*held.rows, *many], min(held.until, at + MERGED)) if now < at + MERGED else held
-
-
-def _quiet(
-    channel: ChannelState, waiting: Sequence[Notification], now: float, skew: float, policy: Policy
-) -> _Held:
     quiet = policy.quiet.get(channel.name)
-    if quiet is None or not waiting:
-        return _Held([])
-    window = quiet.window(now + skew)
-    if window is not None:
-        rows = [row for row in waiting if quiet.waits(row, channel.notified)]
-        return _Held(rows, window[1] - skew if rows else math.inf)
-    fresh = [row for row in waiting if not row.attempts and not row.message.quiet]
-    passed = [(row, quiet.window(row.created_at + skew)) for row in fresh]
-    late = [(row, found[1] - skew) for row, found in passed if found and quiet.waits(row, channel.notified)]
-    if policy.merges:
-        rows = [row for row, _ in late]
-        return _Held(
-            [], merged=tuple(digest(rows, now, now + skew, policy, "in quiet hours") if rows else ())
-        )
-    kept = [(row, end + MERGED) for row, end in late if now < end + MERGED]
-    return _Held([row for row, _ in kept], min((until for _, until in kept), default=math.inf))
+    rows, until, late = dict[str, Notification](), math.inf, list[Notification]()
+    if quiet and waiting:
+        rows, until, late = _by_night(quiet, channel, waiting, now, skew, policy)
+    many = [] if late else _of_one_round(waiting, rows, policy.digest_above)
+    if policy.merges and (late or many):
+        at, occasion = (now, "in quiet hours") if late else (many[0].created_at, "in one round")
+        return _Held(rows, merged=tuple(digest(late or many, at, at + skew, policy, occasion)))
+    if many and now < (end := many[0].created_at + MERGED):
+        rows, until = rows | {row.key: row for row in many}, min(until, end)
+    return _Held(rows, until)
+
+
+def _by_night(
+    quiet: QuietHours,
+    channel: ChannelState,
+    waiting: Sequence[Notification],
+    now: float,
+    skew: float,
+    policy: Policy,
+) -> tuple[dict[str, Notification], float, list[Notification]]:
+    """Return by key what quiet hours hold back, until when, and what they held back that are over."""
+    grace = 0.0 if policy.merges else MERGED
+    window = quiet.window(now + skew) or quiet.window(now + skew - grace)
+    rows = [row for row in waiting if quiet.waits(row, channel.notified)]
+    if window:
+        end = window[1] - skew
+        held = {row.key: row for row in rows if row.created_at < end}
+        return held, end + grace if held else math.inf, []
+    fresh = [row for row in rows if policy.merges and not (row.attempts or row.message.quiet)]
+    return {}, math.inf, [row for row in fresh if quiet.window(row.created_at + skew)]
 
 
 def _of_one_round(waiting: Sequence[Notification], held: Container[str], most: float) -> list[Notification]:
@@ -188,7 +190,7 @@ def _sends(
             written.append(superseded(row, "newer messages about the same came first"))
             continue
         # What is told now comes with what quiet hours hold back of the same.
-        same = [one for one in held.rows if not message.lines.isdisjoint(one.message.lines)]
+        same = [one for one in held.rows.values() if not message.lines.isdisjoint(one.message.lines)]
         ends = [*channel.carried(row, out), *same]
         told = [end for end in ends if not channel.notified.overtaken(end, standing=standing)]
         sends.append(Send(row, joined(message, told, old), tuple(ends)))
@@ -299,12 +301,11 @@ def _works(
     channel, health = channels[name], channels[name].health
     if outage or health.outage:
         over = {row.key for row in rows}
-        waiting = [row for key, row in channel.rows.items() if key not in over and row.next_try > now]
-        rows = [*rows, *(replace(row, next_try=now) for row in waiting)]
+        tried = [row for key, row in channel.rows.items() if key not in over and row.next_try]
+        rows = [*rows, *(replace(row, next_try=0.0) for row in tried)]
     if health.reported:
         rows = [*rows, *_reports(channels, name, now, policy).works()]
-    health = after_success(replace(health, refused={}) if outage else health, now)
-    return DeliveryPlan(health, tuple(rows))
+    return DeliveryPlan(after_success(health, now), tuple(rows))
 
 
 def _told(send: Send) -> list[Notification]:
@@ -358,7 +359,7 @@ def orphans(
 ) -> list[Notification]:
     """Return rows of channels that are no more as diverted, with their copies; none where there is no way."""
     to = [way for way in policy.fallback if way in channels]
-    to = to or list(hearers(_healths(channels), "", now, policy))
+    to = to or list(hearers(channels, "", now, policy))
     lost = [replace(row, state="diverted", failure=f"there is no channel {row.channel}") for row in rows]
     return [*lost, *_copies(channels, lost, to)] if to else []
 
@@ -425,8 +426,4 @@ def _copy(row: Notification, way: str, why: str) -> Notification:
 
 
 def _reports(channels: Mapping[str, ChannelState], name: str, now: float, policy: Policy) -> Reports:
-    return Reports(name, hearers(_healths(channels), name, now, policy), now, policy)
-
-
-def _healths(channels: Mapping[str, ChannelState]) -> dict[str, Health]:
-    return {name: channel.health for name, channel in channels.items()}
+    return Reports(name, hearers(channels, name, now, policy), now, policy)

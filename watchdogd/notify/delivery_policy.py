@@ -88,9 +88,8 @@ class Health:
     """Health of a channel: failures in a row since when, until when it is left in peace, and why.
 
     `permanent`: the last failure was such that trying again soon is of no use. `worked_at` is when it last
-    took a message. `failing` are the keys that it refused since then; `refused` counts by key how often it
-    refused one while it took others. `reported`: it was reported as broken. `partly_again_at`: until then it
-    is not reported again that some recipients never get anything.
+    took a message. `failing` are the keys that it refused since then. `reported`: it was reported as broken.
+    `partly_again_at`: until then it is not reported again that some recipients never get anything.
     """
 
     failures: int = 0
@@ -100,7 +99,6 @@ class Health:
     failure: str = ""
     worked_at: float | None = None
     failing: frozenset[str] = frozenset()
-    refused: Mapping[str, int] = field(default_factory=dict)
     reported: bool = False
     partly_again_at: float = 0.0
 
@@ -159,9 +157,8 @@ def _wait(failed: Notification, error: DeliveryError, failures: int, policy: Pol
 
 
 def after_success(health: Health, now: float) -> Health:
-    """Return the health of a channel that took a message; an outage is held against none that it refused."""
-    refused: Mapping[str, int] = {} if health.outage else health.refused
-    return Health(worked_at=now, refused=refused, partly_again_at=health.partly_again_at)
+    """Return the health of a channel that took a message."""
+    return Health(worked_at=now, partly_again_at=health.partly_again_at)
 
 
 def after_failure(health: Health, error: DeliveryError, step: Notification, now: float) -> Health:
@@ -171,8 +168,7 @@ def after_failure(health: Health, error: DeliveryError, step: Notification, now:
     """
     failing = health.failing | {step.key}
     if isinstance(error, PartlyDeliveredError):
-        works = after_success(health, now)
-        return replace(works, failing=failing, refused=health.refused, reported=health.reported)
+        return replace(after_success(health, now), failing=failing, reported=health.reported)
     if step.state == "failed":
         return replace(health, failing=failing)
     return replace(
@@ -183,5 +179,4 @@ def after_failure(health: Health, error: DeliveryError, step: Notification, now:
         permanent=error.permanent,
         failure=str(error),
         failing=failing,
-        refused={**health.refused, step.key: health.refused.get(step.key, 0) + 1},
     )

@@ -88,9 +88,12 @@ class Web:
         settings = self._session.merge_environment_settings(url, {}, None, None, None)
         self._proxies, self._verify = settings["proxies"], settings["verify"] or True
         self._deadline = _Deadline()
+        adapter = _Adapter()
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, _Adapter())
-        self._prepared(url)  # before the first message, which would wait for it
+            self._session.mount(scheme, adapter)
+        # Made before the first message, which would wait for it; what is wrong with them is its failure.
+        with contextlib.suppress(requests.RequestException, HTTPError, ValueError, OSError):
+            adapter.get_connection_with_tls_context(self._prepared(url), self._verify, proxies=self._proxies)
 
     def post(self, url: str, body: str | object, headers: Mapping[str, str] | None = None) -> WebReply:
         """POST a text, or anything else as JSON; DeliveryError where no whole answer came in time."""

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from watchdogd.errors import DeliveryError, WatchdogError
 from watchdogd.home import lease_record
@@ -28,8 +28,6 @@ from watchdogd.home.lease import server_age
 from watchdogd.home.lease_record import NOBODY, Holder, lives, myself
 from watchdogd.notify.delivery_plan import Delivered
 from watchdogd.system.smallfile import NoPlainFileError, create_file, open_plain, parse_json, read_head
-
-Value = TypeVar("Value")
 
 STALE = 120.0
 """Seconds after which a lock that nobody renewed counts as given up: several servers' deadlines in a row."""
@@ -45,14 +43,11 @@ class LockedError(DeliveryError):
     """Somebody else is just sending on the channel: no fault of its."""
 
 
-class BoundedCall(Protocol):
-    """Runs a function that touches home, with a deadline of its own."""
-
-    def __call__(self, function: Callable[[], Value], /) -> Value:
-        """Return what the function returns; WatchdogError where it does not come back."""
+BoundedCall = Callable[[Callable[[], Any]], Any]
+"""Runs a function that touches home, within a deadline; WatchdogError where it does not come back."""
 
 
-def at_once(function: Callable[[], Value]) -> Value:
+def at_once(function: Callable[[], Any]) -> Any:
     """Run a function that touches home, however long it takes."""
     return function()
 
@@ -157,14 +152,15 @@ class Locks:
         return age is not None and age >= STALE
 
 
-class ChannelLock(Protocol):
-    """Lock of a channel: its holder alone sends."""
+class ChannelLock:
+    """Lock of a channel: its holder alone sends. This one is for where nobody else can be at work."""
 
     def take(self) -> Sequence[Delivered]:
         """Take it; returns what earlier holders delivered.
 
         LockedError; OSError or WatchdogError where home does not let us, and nothing must be sent without.
         """
+        return ()
 
     def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
         """Note that a message was delivered; what cannot be noted may be sent once more."""
@@ -173,21 +169,7 @@ class ChannelLock(Protocol):
         """Let others send. `stored`: the history knows all that was delivered."""
 
 
-class NoLock:
-    """Lock where nobody else can be at work."""
-
-    def take(self) -> Sequence[Delivered]:
-        """Take nothing: it is always free."""
-        return ()
-
-    def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
-        """Note nothing: nobody needs to know."""
-
-    def release(self, *, stored: bool) -> None:
-        """Release nothing."""
-
-
-class HomeLock:
+class HomeLock(ChannelLock):
     """A channel's lock in home. For one thread."""
 
     def __init__(self, locks: Locks, channel: str) -> None:
@@ -199,31 +181,28 @@ class HomeLock:
         self._before: list[Journal] = []
 
     def take(self) -> Sequence[Delivered]:
-        """Do as ChannelLock says."""
         self._path, self._before = None, []
         try:
-            return self._locks.attempt(self._take)
+            delivered: Sequence[Delivered] = self._locks.attempt(self._take)
         except LockedError:
             raise
         except (OSError, WatchdogError):
             if self._locks.anyway:
                 return ()
             raise
+        return delivered
 
     def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
-        """Do as ChannelLock says."""
         self._note(_said(key, self._channel, at, receipt, partly=partly))
 
     def release(self, *, stored: bool) -> None:
-        """Do as ChannelLock says."""
         if self._path is None:
             return
         if not self._blank and (self._locks.keeps or not stored):
             self._note({"released": True})
         else:
-            with contextlib.suppress(
-                OSError, WatchdogError
-            ):  # the next one who takes it finds and removes them
+            # What cannot be removed is found and removed by the next one who takes it.
+            with contextlib.suppress(OSError, WatchdogError):
                 self._locks.attempt(partial(self._remove, self._path))
         self._path = None
 

@@ -8,29 +8,21 @@ once more, with the same key.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from watchdogd.errors import WatchdogError
-from watchdogd.notify.channel_worker import ChannelWorker
-from watchdogd.notify.delivery_plan import DeliveryPlan, arrival, orphans
-from watchdogd.notify.delivery_policy import Health
-from watchdogd.notify.delivery_queue import Rows
-from watchdogd.notify.locks import NoLock
+from watchdogd.notify.channel import Sender
+from watchdogd.notify.channel_worker import ChannelWorker, Rows, Store
+from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, arrival, orphans
+from watchdogd.notify.delivery_policy import Health, Policy
+from watchdogd.notify.locks import ChannelLock, Locks
+from watchdogd.notify.notification import Notification
 from watchdogd.system import startup
 from watchdogd.system.clock import SteadyClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from watchdogd.notify.channel import Sender
-    from watchdogd.notify.delivery_plan import Delivered
-    from watchdogd.notify.delivery_policy import Policy
-    from watchdogd.notify.delivery_queue import Store
-    from watchdogd.notify.locks import ChannelLock, Locks
-    from watchdogd.notify.notification import Notification
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +30,7 @@ HEAD_START = 0.02
 """Seconds that whoever brings messages leaves the processor to the workers: else the round, which goes on
 writing, would have each message wait for its turn a dozen times."""
 LOOK = 60.0
-"""Seconds after which a channel looks at the clock at the latest: it may have been set."""
+"""Seconds after which a channel that waits looks at the clock at the latest: it may have been set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,49 +75,40 @@ class Outbox:
     ) -> None:
         self._senders, self._policy = senders, policy
         self._locks, self._may_act, self._refresh = locks, may_act, refresh
-        self._rows = Rows(store, clock or SteadyClock())
-        self._rows.remember(ended)
         self._threads: dict[str, threading.Thread] = {}
         self._stop_at: float | None = None
-        self._employ()
+        self._employ(Rows(store, clock or SteadyClock()))
+        self.rows.take_ended(ended)
 
-    def _employ(self) -> None:
+    def _employ(self, rows: Rows) -> None:
         """Make a worker for each channel."""
-        self._channels = {name: self._rows.channel(name) for name in self._senders}
+        self.rows = rows
+        self._channels = {name: rows.channel(name) for name in self._senders}
+        shared = self._policy, rows, self._channels
         self.workers = {
-            name: ChannelWorker(
-                name,
-                sender,
-                self._policy,
-                self._rows,
-                self._channels,
-                self._lock_of(name),
-                self._may_act,
-                self._refresh,
-            )
+            name: ChannelWorker(name, sender, *shared, self._lock_of(name), self._may_act, self._refresh)
             for name, sender in self._senders.items()
         }
-
-    def start(self) -> str:
-        """Begin to deliver, or go on where a worker's thread died or hangs; why some have none, or empty."""
-        for worker in self.workers.values():
-            worker.watch()
-        self._rescue()
-        self._rows.save(now=True)
-        living = {name for name, thread in self._threads.items() if thread.is_alive()}
-        silent = [name for name in self.workers if name not in living and not self._begin(name)]
-        return f"no thread for channel {', '.join(silent)}: {startup.NO_THREAD}" if silent else ""
 
     def succeed(self, before: Outbox) -> None:
         """Take over the rows of an outbox of an earlier configuration, which was stopped.
 
         What it is just sending is marked as such in them, until that try is over or hangs.
         """
-        before._rows.store = self._rows.store
-        self._rows = before._rows
-        for channel in self._rows.channels.values():
+        before.rows.store = self.rows.store
+        for channel in [*before.rows.channels.values()]:
             channel.health = Health(reported=channel.health.reported)
-        self._employ()
+        self._employ(before.rows)
+
+    def start(self) -> str:
+        """Begin to deliver, or go on where a worker's thread died or hangs; why some have none, or empty."""
+        for worker in self.workers.values():
+            worker.watch()
+        self._rescue()
+        self.rows.save(now=True)
+        living = {name for name, thread in self._threads.items() if thread.is_alive()}
+        silent = [name for name in self.workers if name not in living and not self._begin(name)]
+        return f"no thread for channel {', '.join(silent)}: {startup.NO_THREAD}" if silent else ""
 
     def _begin(self, name: str) -> bool:
         worker = self.workers[name]
@@ -137,50 +120,56 @@ class Outbox:
         self._threads[name] = thread
         return True
 
+    def _run(self, worker: ChannelWorker) -> None:
+        """Run a worker's thread: step until told to stop and nothing more can be done in time."""
+        while True:
+            try:
+                wait = worker.step() - self.rows.clock.now - self.rows.clock.skew
+            except Exception:  # a thread that ended would be a channel that is silent for ever
+                log.exception("channel %s", worker.name)
+                wait = 5.0
+            stop_at = self._stop_at
+            idle = not self.rows.channel(worker.name).rows
+            if stop_at is not None and (idle or time.monotonic() + max(wait, 0.0) >= stop_at):
+                worker.sender.close()
+                return
+            if wait > 0:
+                self.rows.wait(worker.name, min(wait, LOOK) if wait < math.inf else None)
+
     def add(self, notifications: Iterable[Notification]) -> None:
         """Deliver these, which are stored already; one whose key was here before is left alone.
 
         What is for a channel that is configured no more goes to the fallback, or else to all channels.
         """
-        with self._rows.lock:
-            fresh = self._rows.add(notifications, self._policy)
+        with self.rows.lock:
+            fresh = self.rows.add(notifications, self._policy)
             for row in fresh:
-                if row.channel in self._channels and (copies := arrival(self._channels, row, self._policy)):
-                    self._rows.write(
-                        DeliveryPlan(self._channels[row.channel].health, tuple(copies)), row.channel
-                    )
+                channel = self._channels.get(row.channel)
+                if channel and (copies := arrival(self._channels, row, self._policy)):
+                    self.rows.write(DeliveryPlan(channel.health, tuple(copies)), row.channel)
         self._rescue()
-        self._rows.save()
+        self.rows.save()
         if fresh and self._threads:
-            self._rows.wait_for(fresh, HEAD_START)
+            self.rows.wait_for(fresh, HEAD_START)
 
     def learn(self, delivered: Sequence[Delivered]) -> bool:
         """Mark what somebody else delivered. Returns whether all that is known is stored."""
-        for name, worker in self.workers.items():
-            if worker.learn([each for each in delivered if each.channel == name]):
-                self._rows.stir(name)
+        for name in self._channels:
+            mine = [each for each in delivered if each.channel == name]
+            if self.rows.learn(self._channels, name, mine, self._policy):
+                self.rows.stir(name)
         elsewhere = {each.channel for each in delivered} - self.workers.keys()
-        return self._rows.save(now=True) and not any(self._rows.channel(name).rows for name in elsewhere)
-
-    def settled(self, rows: Iterable[Notification]) -> None:
-        """Take in rows that ended elsewhere, as the history has them."""
-        for row in rows:
-            self._rows.settled(row)
-
-    def rows_of(self, channel: str) -> list[Notification]:
-        """Return what waits for a channel."""
-        with self._rows.lock:
-            return list(self._rows.channel(channel).rows.values())
+        return self.rows.save(now=True) and not any(self.rows.channel(name).rows for name in elsewhere)
 
     @property
     def waiting(self) -> int:
         """Number of rows that are not delivered, or not marked as delivered."""
-        return self._rows.waiting(self._channels)
+        return self.rows.waiting(self._channels)
 
     @property
     def troubles(self) -> tuple[ChannelTrouble, ...]:
         """Channels that do not deliver."""
-        now, skew = self._rows.clock.now, self._rows.clock.skew
+        now, skew = self.rows.clock.now, self.rows.clock.skew
         return tuple(
             ChannelTrouble(
                 name,
@@ -203,20 +192,16 @@ class Outbox:
         deadline = time.monotonic() + timeout
         self._stop_at = deadline if more else time.monotonic()
         for name in self.workers:
-            self._rows.stir(name)
+            self.rows.stir(name)
         for thread in self._threads.values():
             thread.join(max(0.0, deadline + 0.5 - time.monotonic()))
         for worker in self.workers.values():
             worker.stopped = True
-        self._rows.save(now=True)
-
-    def settle(self) -> bool:
-        """Store what is not stored yet; False where that failed."""
-        return self._rows.save(now=True)
+        self.rows.save(now=True)
 
     def _rescue(self) -> None:
         """Divert what waits for a channel that is no more, unless somebody is just sending it."""
-        for name, channel in self._rows.channels.items():
+        for name, channel in [*self.rows.channels.items()]:
             if name in self._channels or not channel.rows.keys() - channel.sending.keys():
                 continue
             lock = self._lock_of(name)
@@ -224,28 +209,12 @@ class Outbox:
                 delivered = lock.take()
             except (OSError, WatchdogError):
                 continue
-            with self._rows.lock:
-                self._rows.learn({**self._channels, name: channel}, name, delivered, self._policy)
+            with self.rows.lock:
+                self.rows.learn({**self._channels, name: channel}, name, delivered, self._policy)
                 lost = [row for row in channel.rows.values() if row.key not in channel.sending]
-                found = orphans(self._channels, lost, self._rows.clock.now, self._policy)
-                self._rows.write(DeliveryPlan(channel.health, tuple(found)), name)
-            lock.release(stored=self._rows.save())
+                found = orphans(self._channels, lost, self.rows.clock.now, self._policy)
+                self.rows.write(DeliveryPlan(channel.health, tuple(found)), name)
+            lock.release(stored=self.rows.save())
 
     def _lock_of(self, name: str) -> ChannelLock:
-        return self._locks.of(name) if self._locks else NoLock()
-
-    def _run(self, worker: ChannelWorker) -> None:
-        """Run a worker's thread: step until told to stop and nothing more can be done in time."""
-        while True:
-            try:
-                wait = worker.step() - self._rows.clock.now - self._rows.clock.skew
-            except Exception:  # a thread that ended would be a channel that is silent for ever
-                log.exception("channel %s", worker.name)
-                wait = 5.0
-            stop_at = self._stop_at
-            idle = not self._rows.channel(worker.name).rows
-            if stop_at is not None and (idle or time.monotonic() + max(wait, 0.0) >= stop_at):
-                worker.sender.close()
-                return
-            if wait > 0:
-                self._rows.wait(worker.name, min(wait, LOOK))
+        return self._locks.of(name) if self._locks else ChannelLock()

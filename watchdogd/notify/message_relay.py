@@ -15,7 +15,7 @@ from watchdogd.notify import senders as made
 from watchdogd.notify.channel import Sender
 from watchdogd.notify.channel_state import REMEMBERED
 from watchdogd.notify.locks import Locks
-from watchdogd.notify.message_outbox import ChannelTrouble, Outbox
+from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Notification
 from watchdogd.system.clock import SteadyClock
 
@@ -54,23 +54,23 @@ class Relay:
         self._names = frozenset(senders)
         self._store = store
         self._told = told
-        self._clock = clock or SteadyClock()
         self._locks = locks
+        clock = clock or SteadyClock()
         policy = replace(made.policy(config), fallback=(), tell=None, expire=math.inf, merges=False)
-        waiting, past = self._waiting(), store.notifications(since=self._clock.now - REMEMBERED)
+        waiting, past = self._waiting(), store.notifications(since=clock.now - REMEMBERED)
         taken = {row.key for row in waiting}
-        delivered = {each.key: each for each in self._locks.delivered()}
+        receipts = {each.key: each.receipt for each in locks.delivered()}
         known = [
-            replace(row, state="sent", receipt=delivered[row.key].receipt) if row.key in delivered else row
+            replace(row, state="sent", receipt=receipts[row.key]) if row.key in receipts else row
             for row in past
             if row.key not in taken
         ]
         ended = [row for row in known if row.state != "waiting"]
         self._settled = dict.fromkeys(senders, _settled_until(past, 0))
-        self._outbox = Outbox(
-            senders, policy, self._settle, ended, clock=self._clock, locks=locks, refresh=self._refresh
+        self.outbox = Outbox(
+            senders, policy, self._settle, ended, clock=clock, locks=locks, refresh=self._refresh
         )
-        self._outbox.add(waiting)
+        self.outbox.add(waiting)
 
     def run(self, *, every: float, patience: float | None) -> None:
         """Deliver until nothing is left, `patience` seconds at most; where that is None, for ever.
@@ -79,31 +79,18 @@ class Relay:
         """
         try:
             end = time.monotonic() + (patience or 0.0)
-            while patience is None or (self._outbox.waiting and time.monotonic() < end):
-                self._outbox.start()
-                self._rest(every, follow=patience is None)
+            while patience is None or (self.outbox.waiting and time.monotonic() < end):
+                self.outbox.start()
+                rests_until = time.monotonic() + every
+                while time.monotonic() < rests_until and (patience is None or self.outbox.waiting):
+                    time.sleep(0.05)
                 self._fetch()
         finally:
-            self._outbox.stop(FAREWELL, more=False)
-
-    @property
-    def left(self) -> int:
-        """Number of rows that are not delivered."""
-        return self._outbox.waiting
-
-    @property
-    def troubles(self) -> tuple[ChannelTrouble, ...]:
-        """Channels that do not deliver from here either."""
-        return self._outbox.troubles
-
-    def _rest(self, seconds: float, *, follow: bool) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and (follow or self._outbox.waiting):
-            time.sleep(0.05)
+            self.outbox.stop(FAREWELL, more=False)
 
     def _fetch(self) -> None:
         try:
-            self._outbox.add(self._waiting())
+            self.outbox.add(self._waiting())
         except (HistoryError, OSError) as error:
             log.warning("what waits cannot be looked up now: %s", error)
 
@@ -118,10 +105,10 @@ class Relay:
 
     def _refresh(self, channel: str) -> None:
         """Take in what ended on the channel since it was looked up: we send alone now."""
-        ids = [row.id for row in self._outbox.rows_of(channel) if row.id is not None]
+        ids = [row.id for row in [*self.outbox.rows.channel(channel).rows.values()] if row.id is not None]
         after = min([self._settled[channel], *(number - 1 for number in ids)])
         past = [row for row in self._store.notifications(after=after) if row.channel == channel]
-        self._outbox.settled(row for row in past if row.state != "waiting")
+        self.outbox.rows.take_ended(row for row in past if row.state != "waiting")
         self._settled[channel] = max(self._settled[channel], _settled_until(past, after))
 
     def _settle(self, rows: Sequence[Notification]) -> None:

@@ -98,8 +98,7 @@ class Notification:
     `key` names it for ever, so that a crash between sending and marking shows as a repeat of one key; it
     ends with `@CHANNEL`. `next_try` and `sent_at` in seconds since the epoch; `failure` is the last error
     in one line. `receipt` is what the channel gave for it (a thread's address, the recipients who have it):
-    the channel alone understands it, and it must outlive a restart. `instead_of` are, while it is being sent,
-    the keys of those that it supersedes: they are told with it, and by nobody else.
+    the channel alone understands it, and it must outlive a restart.
     """
 
     key: str
@@ -113,7 +112,6 @@ class Notification:
     failure: str = ""
     receipt: str = ""
     id: int | None = None
-    instead_of: tuple[str, ...] = ()
 
 
 def incident_thread(number: int) -> str:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from watchdogd.incidents.wording import first_line, fits
-from watchdogd.notify.delivery_policy import Health, Policy
+from watchdogd.notify.channel_state import ChannelState
+from watchdogd.notify.delivery_policy import Policy
 from watchdogd.notify.message import ORDER
 from watchdogd.notify.notification import Message, Notification, addressed
 from watchdogd.system.text import excerpt, one_line, verbatim
@@ -22,12 +23,14 @@ _NAMED = 20
 """Messages that are named by their first lines."""
 
 
-def hearers(healths: Mapping[str, Health], channel: str, now: float, policy: Policy) -> tuple[str, ...]:
+def hearers(
+    channels: Mapping[str, ChannelState], channel: str, now: float, policy: Policy
+) -> tuple[str, ...]:
     """Return the channels on which something is said of `channel`."""
     if policy.tell is None:
         return ()
-    names = [name for name in policy.tell if name in healths] or list(healths)
-    return tuple(name for name in names if name != channel and not healths[name].broken(now, policy))
+    names = [name for name in policy.tell if name in channels] or list(channels)
+    return tuple(name for name in names if name != channel and not channels[name].health.broken(now, policy))
 
 
 class Reports:

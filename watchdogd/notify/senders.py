@@ -13,9 +13,8 @@ from watchdogd.notify.delivery_policy import Policy, QuietHours
 from watchdogd.notify.notification import Notification
 from watchdogd.system.times import LOCAL_ZONE, zone_named
 
-RELAY_LOOK = 60.0
-"""Seconds between two looks at what a relay shall deliver: that it did is heard of without one, and a tick
-waits for none."""
+_LEFT = DeliveryError("it is left to 'watchdogd relay', which has not taken it yet", retry_after=60.0)
+"""Tried each minute: that a relay delivered is heard of without that, and a tick waits for none."""
 
 
 class Undeliverable:
@@ -26,44 +25,27 @@ class Undeliverable:
 
     def send(self, _notification: Notification, _roots: Sequence[Notification], /) -> str:
         """Fail."""
-        raise DeliveryError(str(self._why), permanent=self._why.permanent, retry_after=self._why.retry_after)
+        raise self._why.with_traceback(None)
 
     def close(self) -> None:
         """Close nothing: nothing is open."""
 
 
-class RelayOnly(Undeliverable):
-    """`relay = true`, in the daemon. What no relay takes in time goes the way of every channel that fails."""
-
-    def __init__(self) -> None:
-        why = "it is left to 'watchdogd relay', which has not taken it yet"
-        super().__init__(DeliveryError(why, retry_after=RELAY_LOOK))
-
-
-class Misconfigured(Undeliverable):
-    """A channel that cannot be made: its secret was there when the configuration was tried, and is gone.
-
-    `why` names channel and key.
-    """
-
-    def __init__(self, why: str) -> None:
-        super().__init__(DeliveryError(why, permanent=True))
-
-
 def build(config: Config, home: Home, *, go_on: bool = False) -> dict[str, Sender]:
     """Return a sender for each channel; ConfigError, naming the channel, where one cannot be made.
 
-    What `watchdogd relay` alone can deliver has one that leaves it to that. `go_on`: what cannot be made has
-    one that says so at each try, as any channel that does not deliver.
+    What `watchdogd relay` alone can deliver has one that leaves it to that: what no relay takes in time goes
+    the way of every channel that fails. `go_on`: what cannot be made (its secret was there when the
+    configuration was tried, and is gone) has one that says so at each try.
     """
     senders: dict[str, Sender] = {}
     for name, channel in config.channels.items():
         try:
-            senders[name] = RelayOnly() if channel.relay else sender_of(config, name, home)
+            senders[name] = Undeliverable(_LEFT) if channel.relay else sender_of(config, name, home)
         except ConfigError as error:
             if not go_on:
                 raise
-            senders[name] = Misconfigured(str(error))
+            senders[name] = Undeliverable(DeliveryError(str(error), permanent=True))
     return senders
 
 

@@ -91,13 +91,18 @@ def with_evidence(
     threads = [
         thread
         for run, task in asked.items()
-        for ask in (_ask_nodes, _ask_guards)
+        for ask in _ways(task)
         if (thread := _begun(ask, task, seen[run]))
     ]
     for thread in threads:
         thread.join(max(until - time.monotonic(), 0.0))
     named = {id(stall.event): _named(stall, seen[stall.task.record.run]) for stall in stalls}
     return tuple(named.get(id(event), event) for event in events)
+
+
+def _ways(task: ActionTask) -> list[Callable[[ActionTask, RunEvidence], None]]:
+    """Return how a run is asked about: its nodes while a job works alone; the message waits for each."""
+    return [_ask_guards, _ask_nodes] if any(job.working for job in task.queue) else [_ask_guards]
 
 
 def _begun(
