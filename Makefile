@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Where it is set, each of a test's many processes would compile all of the product anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test suite compiled quick light packages examples lint format docs bench truth soak audit clean
+.PHONY: demo test suite compiled quick light packages examples lint format docs bench truth soak chaos audit clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
@@ -68,6 +68,11 @@ truth: $(VENV)/developing
 # Ninety days of rounds by a clock of their own: takes hours, SOAK="--minutes 60" ends it earlier.
 soak: $(VENV)/developing
 	$(BIN)/python scripts/soak.py $(SOAK)
+
+# A campaign against watchdogd itself, as root: many faults at once (docs/reliability.md). CHAOS="--seed 7 --minutes 3"
+chaos: $(VENV)/developing
+	scripts/packages
+	$(BIN)/python -m benchmarks.chaos $(CHAOS)
 
 audit: $(VENV)/developing
 	$(BIN)/python -m pip install --quiet pip-audit

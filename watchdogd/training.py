@@ -265,9 +265,7 @@ def _run_tables(text: str) -> dict[str, dict[str, Any]]:
 def known_runs(home: str) -> list[str]:
     """Return the names of runs that have a RUN.json, and of those in config.toml.
 
-    Where config.toml is broken, none: a name cannot be called wrong then.
-
-    None where config.toml is broken: no name can be said to be wrong then.
+    None where config.toml is broken: no name can be called wrong then.
     """
     try:
         names = os.listdir(os.path.join(home, "switches"))

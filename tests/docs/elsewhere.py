@@ -80,6 +80,7 @@ ELSEWHERE = {
     "make bench": Elsewhere(
         _MAKE, '"bench"', "installs and measures other programs for a quarter of an hour"
     ),
+    "make chaos": Elsewhere(_MAKE, '"chaos"', "breaks a watchdog of its own for minutes"),
     "make soak": Elsewhere(_MAKE, '"soak"', "takes hours"),
     "make truth": Elsewhere(_MAKE, '"truth"', "tells the lives of a hundred forms, for minutes"),
     "watchdogd config --example": Elsewhere(

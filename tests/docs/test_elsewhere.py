@@ -71,6 +71,7 @@ def test_the_targets_of_make_run_what_is_tested() -> None:
     assert would("examples").splitlines()[-1].endswith("tests/test_examples.py")
     assert would("soak").splitlines()[-1].split()[1] == "scripts/soak.py"
     assert would("truth").splitlines()[-1].split()[1:3] == ["-m", "benchmarks.truth"]
+    assert would("chaos", "CHAOS=--seed 7").splitlines()[-1].endswith("-m benchmarks.chaos --seed 7")
     assert would("bench").splitlines()[-1].endswith("-m benchmarks")
 
 

@@ -3,7 +3,9 @@ for it, none fails in other words than one line."""
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,15 +16,18 @@ from pathlib import Path
 
 import pytest
 
+from watchdogd import training
 from watchdogd.chain import link_script
 from watchdogd.cli import crash_log, main, status
 from watchdogd.cli.web import token_of
 from watchdogd.config import last_good_config, switch_places
 from watchdogd.daemon import inbox_reader
 from watchdogd.errors import WatchdogError
-from watchdogd.home import inbox, lease, lease_record, markers, switches
+from watchdogd.history import archive
+from watchdogd.home import inbox, lease, lease_record, markers, suspect_nodes, switches
 from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import finished
+from watchdogd.notify.channels.statuslog import append
 from watchdogd.notify.locks import Locks
 from watchdogd.probe.sample_files import left, sweep
 from watchdogd.stacks import stack_collection
@@ -209,7 +214,22 @@ READERS: dict[str, Callable[[Home], object]] = {
     "logs/link.log": link_script.prepare_log,
     "logs/crash.log": lambda home: crash_log.record(ValueError("ours"), ["--home", str(home.path)]),
     ".taken.json": inbox_reader.stored,
+    "nodes/node5@run-17": lambda home: [each.as_json() for each in suspect_nodes.listed(home)],
+    "export": lambda home: [*archive._Rows((home.path / "export").read_text().splitlines())],
 }
+KEYS = (
+    "alive", "at", "by", "by_hand", "begins", "channel", "disks", "duration", "gpus", "holder", "host", "id",
+    "incident", "incidents", "inbox", "job", "key", "kill_switch", "kind", "last_round", "link", "losses",
+    "memory", "memory_free", "mode", "name", "node", "node_disks", "options", "partly", "pid", "polls",
+    "reason", "receipt", "rows", "run", "runs", "save_switch", "seconds", "serial", "since", "start", "step",
+    "switch", "table", "target", "text", "time", "until", "user", "verb", "version", "watchdogd",
+)  # fmt: skip
+"""Of all files that watchdogd itself reads again."""
+ODD: tuple[object, ...] = (
+    None, True, [], {}, "", "x", "\ud800", "\0", "node5", "run-17", 0, -1, 7, 0.5, 10**20, 10**400, -1e300,
+    1e300, float("nan"), float("inf"), [None], [[]], {"a": []}, "9" * 5000, ["/"], {"time": "x"},
+)  # fmt: skip
+BROKEN = ("", "\0", "[" * 9000, '{"a":' * 9000, "{", "null", "7", '"x"', "[1,", "\ufeff{}", "NaN", "9" * 5000)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -218,6 +238,41 @@ def test_no_reader_waits(made: Home, name: str, kind: str) -> None:
     planted(made, name, kind)
     with deadline(f"{name}, a {kind}"), suppress(WatchdogError, OSError):
         READERS[name](made)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_no_reader_is_surprised(made: Home, name: str) -> None:
+    """Whatever stands there: no text, or JSON of wrong types and of numbers that cannot be."""
+    chance = random.Random(name)
+    objects = ({key: chance.choice(ODD) for key in chance.sample(KEYS, 40)} for _ in range(30))
+    (made.path / name).parent.mkdir(exist_ok=True)
+    for text in (*BROKEN, *map(json.dumps, objects)):
+        (made.path / name).write_text(text)
+        with suppress(WatchdogError, OSError):
+            READERS[name](made)
+        with suppress(ValueError):  # what a Guard says of it
+            training._manifest("run-17", str(made.path))
+
+
+def test_a_status_log_goes_where_its_owner_led_it_and_nowhere_else(made: Home, tmp_path: Path) -> None:
+    """A colleague who may write the folder of a pulse could else have lines written into any file of ours."""
+    folder, mine = tmp_path / "shared", tmp_path / "mine"
+    folder.mkdir()
+    mine.write_text("")
+    link = folder / "pulse.log"
+    link.symlink_to("../mine")
+    append(str(link), "ours", made)
+    assert mine.read_text() == "ours\n"
+    os.chown(link, 54321, 54321, follow_symlinks=False)
+    with pytest.raises(PermissionError, match="somebody else's link"):
+        append(str(link), "theirs", made)
+    assert mine.read_text() == "ours\n"
+
+
+def test_a_configuration_nested_without_end_is_none(made: Home) -> None:
+    for path in (made.config, made.good_config):
+        path.write_text("a = " + "[" * 9000)
+    assert last_good_config.tables(made) is None
 
 
 def test_a_lease_that_nobody_could_have_made_is_nobodys(made: Home) -> None:

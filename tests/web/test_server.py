@@ -43,9 +43,9 @@ def server() -> Iterator[Server]:
     server.server_close()
 
 
-def ask(server: Server, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
+def ask(server: Server, path: str, *, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
-    connection.request("GET", path, headers=headers)
+    connection.request(method, path, headers=headers)
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
@@ -80,6 +80,11 @@ def test_metrics_take_a_bearer_or_the_token(server: Server) -> None:
 
 def test_another_name_for_this_address_is_refused(server: Server) -> None:
     assert ask(server, "/?token=secret-token", Host="evil.example")[0] == 403
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_another_page_can_ask_it_for_nothing_but_reading(server: Server, method: str) -> None:
+    assert ask(server, "/?token=secret-token", method=method, Origin="https://evil.example")[0] == 501
 
 
 def test_what_cannot_be_made_is_one_line(server: Server) -> None:

@@ -54,5 +54,5 @@ def tables(home: Home) -> dict[str, Any] | None:
     try:
         text = read_plain(home.config, follow=True)
         return tomllib.loads(text) if text == read_plain(home.good_config) else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None

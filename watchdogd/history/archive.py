@@ -15,6 +15,7 @@ from sqlalchemy import Connection, func, select, text
 
 from watchdogd.errors import HistoryError
 from watchdogd.history.schema import HEAD, metadata, notifications
+from watchdogd.system.smallfile import parse_json
 
 _MANY = 2000
 """Rows in one statement."""
@@ -119,7 +120,7 @@ class _Rows:
             return None
         self.number += 1
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except ValueError:
             row = None
         if not isinstance(row, dict):

@@ -5,7 +5,6 @@ They also tell the past line by line, and the state from which a starting daemon
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import inf, nan
@@ -33,6 +32,7 @@ from watchdogd.history.sql import about, unpacked
 from watchdogd.incidents.models import AlertState, CheckState, Incident, Silence
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.plugin import Status
+from watchdogd.system.smallfile import parse_json
 
 
 def incidents_of(
@@ -137,7 +137,7 @@ def memories_of(connection: Connection, checks: Collection[str]) -> dict[str, st
 def _is_object(text: str) -> bool:
     """Return whether a memory is what one is kept as: an object in JSON."""
     try:
-        return isinstance(json.loads(text), dict)
+        return isinstance(parse_json(text), dict)
     except (TypeError, ValueError):
         return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from watchdogd.history.models import STALLED
 from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Plugin, Status
 from watchdogd.plugins import modules
-from watchdogd.system.smallfile import open_plain
+from watchdogd.system.smallfile import open_plain, parse_json
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
 from watchdogd.web.columns import ROUND, cells_of, columns_of
 from watchdogd.web.run_forecast import HowFar, how_far, lost
@@ -55,7 +54,7 @@ def _explained(
 ) -> Iterator[Explanation]:
     for check, text in memories.items():
         try:
-            lines = known[checks[check]].explained(json.loads(text), now)
+            lines = known[checks[check]].explained(parse_json(text), now)
         except ValueError:
             continue  # damaged: the check begins anew
         if lines:

@@ -16,7 +16,7 @@ from watchdogd.system.smallfile import create_file
 from watchdogd.system.text import one_line
 from watchdogd.units import iso
 
-FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 """Not blocking: a pipe without a reader would wait for one for ever."""
 
 
@@ -72,7 +72,8 @@ class Statuslog:
 def append(path: str, line: str, home: Home) -> None:
     """Append `line` in one write; OSError, ENOSPC where it did not go in whole.
 
-    A new file in home has home's rights, another one what the user's umask leaves of 0660.
+    A new file in home has home's rights, another one what the user's umask leaves of 0660. A link is followed
+    where it is one's own or root's: whoever may write that folder could lead elsewhere what is written there.
     """
     if Path(path).is_relative_to(home.path):
         home.make_file(Path(path))
@@ -80,10 +81,26 @@ def append(path: str, line: str, home: Home) -> None:
         with contextlib.suppress(FileExistsError):  # another one's daemon was faster
             create_file(path, "", 0o660 & ~umask.sane())
     data = f"{line}\n".encode("utf-8", "replace")
-    descriptor = os.open(path, FLAGS, 0o660)
+    descriptor = _opened(path)
     try:
         whole = os.write(descriptor, data) == len(data)
     finally:
         os.close(descriptor)
     if not whole:
         raise OSError(errno.ENOSPC, "its disk is full", path)
+
+
+def _opened(path: str) -> int:
+    try:
+        return os.open(path, FLAGS, 0o660)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)  # what is looked at is what is followed
+    try:
+        if os.fstat(link).st_uid not in (0, os.geteuid()):
+            raise PermissionError(errno.EPERM, "it is somebody else's link", path)
+        target = os.readlink("", dir_fd=link)
+    finally:
+        os.close(link)
+    return os.open(os.path.join(os.path.dirname(path), target), FLAGS, 0o660)

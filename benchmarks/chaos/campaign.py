@@ -1,0 +1,109 @@
+"""One campaign: its steps are played on a stage, and all is written down."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+
+from benchmarks.chaos.journal import Fault, Journal, Truth
+from benchmarks.chaos.plan import Scene, Step
+from benchmarks.chaos.stage import Stage
+
+CALM = 200.0
+"""Seconds at most that all may take to calm down, once nothing is wrong any more."""
+SAMPLING = 4.0
+ACKNOWLEDGED = 0.3
+"""The share of incidents of which somebody says that he works on it."""
+
+
+def play(seed: int, mode: str, steps: Sequence[Step]) -> Journal:
+    """Return the journal of a campaign."""
+    with Stage(mode, seed) as stage:
+        stage.begin()
+        campaign = _Campaign(stage, seed)
+        try:
+            campaign.run(steps)
+            campaign.calm_down()
+        finally:
+            campaign.end_all()
+        stage.end()
+        stage.journal.messages = sorted(
+            stage.receivers.messages(stage.journal.faults), key=lambda each: each.at
+        )
+        stage.journal.end = time.time() + 1e6  # it was waited until all was calm: no deadline is left open
+        return stage.journal
+
+
+class _Campaign:
+    def __init__(self, stage: Stage, seed: int) -> None:
+        self._stage = stage
+        self._people = random.Random(seed)
+        self._open: list[tuple[float, Iterator[None], Fault | Truth]] = []
+        self._sampled = 0.0
+        self._seen: set[int] = set()
+
+    def run(self, steps: Sequence[Step]) -> None:
+        """Play all steps to their ends."""
+        begin = time.monotonic()
+        waiting = list(steps)
+        while waiting or self._open:
+            now = time.monotonic() - begin
+            for part in [part for part in self._open if part[0] <= now]:
+                self._finish(part)
+            while waiting and waiting[0].at <= now:
+                self._begin(waiting.pop(0))
+            self._look()
+            time.sleep(0.1)
+
+    def _begin(self, step: Step) -> None:
+        print(step.line(), flush=True)
+        note = step.act.note(step, time.time())
+        if isinstance(note, Truth):
+            self._stage.journal.truths.append(note)
+        else:
+            self._stage.journal.faults.append(note)
+        part = step.act.play(Scene(self._stage, step, note, random.Random(step.seed)))
+        next(part)
+        self._open.append((step.at + step.lasting, part, note))
+
+    def _finish(self, part: tuple[float, Iterator[None], Fault | Truth]) -> None:
+        self._open.remove(part)
+        next(part[1], None)
+        part[2].end = time.time()
+
+    def _look(self) -> None:
+        self._stage.cron()
+        if time.monotonic() >= self._sampled + SAMPLING:
+            self._sampled = time.monotonic()
+            self._stage.sample()
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Somebody takes on some of what came to the first channel."""
+        for each in self._stage.receivers.messages(self._stage.journal.faults):
+            for number in each.incidents if each.channel == "hook" else ():
+                if number in self._seen or each.status not in ("CRITICAL", "WARNING"):
+                    continue
+                self._seen.add(number)
+                if self._people.random() < ACKNOWLEDGED:
+                    self._stage.request("ack", each.target, str(number), incident=number)
+
+    def calm_down(self) -> None:
+        """Wait until nothing is open and nothing waits, for CALM seconds at most."""
+        until = time.monotonic() + CALM
+        calm = 0
+        while calm < 2 and time.monotonic() < until:
+            for _ in range(40):
+                self._look()
+                time.sleep(0.1)
+            status = self._stage.ask("status")
+            is_calm = (
+                status and status["alive"] and not status["incidents"] and self._stage.ask("outbox") == []
+            )
+            calm = calm + 1 if is_calm else 0
+
+    def end_all(self) -> None:
+        """End what a failure left open, so that the stage can be torn down."""
+        for part in list(self._open):
+            self._finish(part)
