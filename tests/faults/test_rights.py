@@ -35,7 +35,7 @@ VERBS = (
 
 
 @pytest.mark.root
-@pytest.mark.parametrize(("group", "umask"), [("", 0o000), ("games", 0o077)])
+@pytest.mark.parametrize(("group", "umask"), [("", 0o000), ("games", 0o000), ("games", 0o077)])
 def test_every_file_has_the_rights_of_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, umask: int
 ) -> None:

@@ -23,7 +23,6 @@ CONFIG = """
 [daemon]
 confirm = 1
 interval = "1s"
-{group}
 [channels.book]
 type = "statuslog"
 path = "book.log"
@@ -69,8 +68,6 @@ SHORT: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 APART = ("start --local", "ensure --local", "restart --local", "stop", "guard --run run-17 -- {disk}/cmd")
 """Those that leave something running, or become something else."""
-SOME = {"check", "save-switch", "silence", "report", "export"}
-"""Those that are tried in a home of a group, too."""
 FOREVER = {"run", "web", "probe", "demo"}
 """`run` is what `start` starts; the other three are below."""
 
@@ -83,12 +80,11 @@ def careless() -> Iterator[None]:
     os.umask(before)
 
 
-def settle(home: Home, disk: Path, group: str) -> None:
+def settle(home: Home, disk: Path) -> None:
     disk.mkdir()
     (disk / "train.log").write_text("iteration 1\n")
-    named = f'group = "{group}"' if group else ""
     assert main(["init"]) == 0
-    home.config.write_text(CONFIG.format(group=named, disk=disk, home=home.path))
+    home.config.write_text(CONFIG.format(disk=disk, home=home.path))
     for place, text in (
         ("plugins/mine.py", PLUGIN),
         ("plugins/helper.py", f"PATH = {str(disk / 'plugin')!r}\n"),
@@ -108,15 +104,14 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("group", ["", "games"])
 def test_no_verb_leaves_a_file_in_home_that_others_may_touch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careless: None, group: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careless: None
 ) -> None:
     home, disk = Home(tmp_path / "home"), tmp_path / "disk"
     monkeypatch.setenv("WATCHDOGD_HOME", str(home.path))
-    settle(home, disk, group)
+    settle(home, disk)
     assert {*SHORT, *FOREVER, *(words.split()[0] for words in APART)} == {*VERBS}
-    words = [f"{verb} {rest}" for verb, tries in SHORT.items() for rest in tries if not group or verb in SOME]
+    words = [f"{verb} {rest}" for verb, tries in SHORT.items() for rest in tries]
     for each in ("tick", "tick", *words):
         main(each.format(disk=disk).split())
         assert os.umask(0) == 0  # who calls main has its own back
@@ -140,11 +135,11 @@ def test_no_verb_leaves_a_file_in_home_that_others_may_touch(
         "logs/daemon.log",
         ".web-token",
     } <= found.keys()
-    assert {name: oct(mode) for name, mode in found.items() if mode & (0o007 if group else 0o077)} == {}
+    assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
     made = modes(disk)
     assert made["training"] == 0o666  # as it would be without guard
     # a plugin is part of us, a program of people's own; nobody else writes what is shown
-    assert made["plugin"] == (0o660 if group else 0o600)
+    assert made["plugin"] == 0o600
     assert {made["program"], made["told"], made["page.html"], made["report.html"]} == {0o644}
     assert (made["pulse.log"], made["export.json"]) == (0o640, 0o600)
 
@@ -167,7 +162,7 @@ def test_a_cache_that_everybody_may_write_is_no_way_in(
 ) -> None:
     home = Home(tmp_path / "home")
     monkeypatch.setenv("WATCHDOGD_HOME", str(home.path))
-    settle(home, tmp_path / "disk", "")
+    settle(home, tmp_path / "disk")
     assert main(["check", "mine"]) == 0
     (home.plugins / "__pycache__").chmod(0o777)
     assert main(["check", "mine"]) != 0

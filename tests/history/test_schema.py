@@ -1,6 +1,7 @@
 """The migrations lead to the tables, from every revision; a newer schema is left alone."""
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -68,7 +69,10 @@ def test_the_tables_are_made_to_the_letter(connection: Connection, tmp_path: Pat
     assert len(found) > 15
 
 
-def test_a_start_at_the_head_needs_no_alembic(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_start_and_one_at_the_head_need_no_alembic(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "alembic", None)
     opened(home).close()
     monkeypatch.setattr(schema, "upgrade", lambda *_: pytest.fail("migrated though it was at the head"))
     opened(home).close()

@@ -31,6 +31,9 @@ from watchdogd.errors import HistoryError
 HEAD = "1"
 """The newest revision in migrations/versions. Known by heart, so that a start need not import Alembic."""
 MIGRATIONS = Path(__file__).with_name("migrations")
+_VERSION = """CREATE TABLE IF NOT EXISTS alembic_version (
+    version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"""
+"""As Alembic itself makes it, whose import would take most of the time of a first start."""
 
 
 def revision(connection: Connection) -> str | None:
@@ -47,6 +50,12 @@ def upgrade(connection: Connection) -> None:
     An empty one is made as the tables below are; the steps of migrations/versions are for those of before.
     HistoryError where a version that is not known here has written it.
     """
+    present = revision(connection)
+    if present is None:
+        metadata.create_all(connection, checkfirst=False)
+        connection.execute(text(_VERSION))
+        connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
+        return
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
@@ -55,11 +64,6 @@ def upgrade(connection: Connection) -> None:
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    present = revision(connection)
-    if present is None:
-        metadata.create_all(connection, checkfirst=False)
-        command.stamp(config, "head")
-        return
     if present not in known:
         raise HistoryError(
             f"history: another version of watchdogd wrote it (schema {present}, this one knows {HEAD}): "
