@@ -9,7 +9,7 @@ from tests.notify.conftest import Keep
 from tests.notify.drip import dripping
 from tests.notify.values import NOON, letter
 from tests.servers.web import Answer, Fault, WebServer
-from watchdogd.errors import DeliveryError
+from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.channels.webhook import JsonWebhook
 from watchdogd.notify.http_client import ANSWER_LIMIT, Web
 from watchdogd.units import iso
@@ -193,3 +193,10 @@ def test_the_json_body_is_as_documented(endpoint: WebServer, keep: Keep) -> None
             }
         ],
     }
+
+
+@pytest.mark.parametrize("host", ["ho st", "[::1", "*x", "%zz", ".x", "example.org:99999", ""])
+def test_an_address_that_is_none_is_found_before_the_first_message_and_not_repeated(host: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        JsonWebhook(f"https://{host}/T0KEN")
+    assert str(caught.value) == "url of the webhook is no address: write it as https://host/path"

@@ -91,9 +91,13 @@ class Web:
         adapter = _Adapter()
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, adapter)
-        # Made before the first message, which would wait for it; what is wrong with them is its failure.
+        try:
+            request = self._prepared(url)
+        except requests.RequestException:  # its text has the whole address, which may be a secret
+            raise ConfigError(f"{what} is no address: write it as https://host/path") from None
+        # Made before the first message, which would wait for it; where it cannot be, that is its failure.
         with contextlib.suppress(requests.RequestException, HTTPError, ValueError, OSError):
-            adapter.get_connection_with_tls_context(self._prepared(url), self._verify, proxies=self._proxies)
+            adapter.get_connection_with_tls_context(request, self._verify, proxies=self._proxies)
 
     def post(self, url: str, body: str | object, headers: Mapping[str, str] | None = None) -> WebReply:
         """POST a text, or anything else as JSON; DeliveryError where no whole answer came in time."""
