@@ -36,6 +36,8 @@ YOUNG, USUAL, KNOWN = 900.0, 420.0, 300.0
 """Least patience: with a young run, with one that has not paused yet, with one whose pauses are known."""
 GROWN_UP = 5400.0
 """Seconds of progress after which a run's usual pauses have been seen."""
+GROWN_UP_RISES = 90
+"""The same in rises: what comes each few steps is seen later where a step takes long."""
 LONG = 120.0
 """Seconds of a pause for which it is looked what began it."""
 SELDOM = 8
@@ -241,8 +243,12 @@ class LogState:
             self.pauses = longest(self.pauses, at, gap)
 
     def _announced(self, moved: float) -> Template | None:
-        """Return the line of the rarest kind since the last rise, where it is rare."""
-        since = (each for each in self.templates.values() if self.moved <= each.last < moved)
+        """Return the line of the rarest kind since the last rise, where it is rare.
+
+        What came when most of the pause was over, such as an evaluation's result, did not begin it.
+        """
+        early = min((self.moved + moved) / 2, moved - LONG / 2)
+        since = (each for each in self.templates.values() if self.moved <= each.last <= early)
         rarest = min(since, key=lambda each: each.count, default=None)
         return rarest if rarest and rarest.count * SELDOM <= max(self.rises, SELDOM) else None
 
@@ -381,9 +387,11 @@ class LogState:
     def floor(self, now: float) -> float:
         """Return the least patience: less where the run has progressed for long, or its pauses are known."""
         lived = now - self.since if self.since else 0.0
-        if lived > 4 * GROWN_UP or sum(gap > LONG for _, gap in self._paused) > 1:
+        rhythm = (self.moved - self.since) / max(self.rises - 1, 1)
+        grown_up = max(GROWN_UP, GROWN_UP_RISES * rhythm)
+        if lived > 4 * grown_up or sum(gap > max(LONG, 2 * rhythm) for _, gap in self._paused) > 1:
             return KNOWN
-        return USUAL if lived > GROWN_UP else YOUNG
+        return USUAL if lived > grown_up else YOUNG
 
     @property
     def _paused(self) -> Pauses:
@@ -444,7 +452,7 @@ class LogState:
             self.until - since,
             max(cycles, default=0.0) + UNKNOWN - since,  # games, trials: the first ones may all say the same
         )
-        if self._nothing_since(novel):
+        if self.wrote <= since + SOON or self._nothing_since(novel):  # it is silent, and judged as that
             seconds = max(seconds, self.wrote - since + self.silence(now).seconds)
         return since, Limit(seconds, Reason.KNOWN if often else Reason.NEW)
 

@@ -152,6 +152,10 @@ class Heard:
         """Words that say what it was, and when."""
         return f"last {self} at {local_time(self.at)}: {self.of}"
 
+    def without_progress(self, begin: float, now: float) -> str:
+        """Say that there was no progress since `begin`, and that it came meanwhile where it did lately."""
+        return "no progress" if 2 * (now - self.at) > now - begin else f"{self} but no progress"
+
 
 def judge(look: Look, limits: Limits) -> Result:
     """Judge whether it is stale (nothing is told) or stuck (bytes, but nothing in them grows)."""
@@ -184,7 +188,7 @@ def _standstill(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -
         limit = _seldom(clocks, limit, look.now)
     if look.now - since < limit.seconds:
         return None
-    return _waiting(look, since, limit, f"{newest} but no progress")
+    return _waiting(look, since, limit, newest.without_progress(since, look.now))
 
 
 def _seldom(clocks: LogState, limit: Allowance, now: float) -> Allowance:
@@ -210,7 +214,7 @@ def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, newest: Hea
         return None
     if limits.progress and not look.log.known:
         return _unmatched(look, limits.progress)
-    return _waiting(look, begin, limit, f"{newest} but no progress")
+    return _waiting(look, begin, limit, newest.without_progress(begin, look.now))
 
 
 def _allowance(limits: Limits, look: Look) -> Allowance:

@@ -18,6 +18,7 @@ from watchdogd.batch.snapshot import Snapshot
 from watchdogd.plugin import Recovery, Result, Run, Sign, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.run_log import RunLog
+from watchdogd.plugins.log_staleness.stall import Heard
 from watchdogd.system.codec import codec_of
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -1072,3 +1073,9 @@ def test_a_configured_limit_holds_for_blocks_too_and_the_way_out_is_named(traini
     training.now += 15 * MINUTE
     last = training.look()[""]
     assert (last.status, "python -u" in text_of(last)) == (Status.CRITICAL, True)
+
+
+def test_a_log_that_was_not_written_to_for_long_is_not_said_to_grow() -> None:
+    heard = Heard("/runs/tr4.out", START)
+    assert heard.without_progress(START - 5 * MINUTE, START + 60) == "output but no progress"
+    assert heard.without_progress(START - 60, START + 5 * MINUTE) == "no progress"

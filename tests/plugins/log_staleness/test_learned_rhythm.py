@@ -473,3 +473,25 @@ def test_what_only_waits_hides_a_hang_for_half_an_hour_in_all() -> None:
     for n in range(60):
         state.advance([(f"waiting for a GPU ({n})", False)], 1000.0 + n * MINUTE)
         assert stands_still(state, 1000.0 + n * MINUTE) is (n >= 30), n
+
+
+def late(state: LogState, now: float) -> bool:
+    """Whether it would be called, as silent or as standing still."""
+    return now - state.wrote >= state.silence(now).seconds or stands_still(state, now)
+
+
+@pytest.mark.parametrize(("step", "evaluation"), [(60, 420), (60, 600), (90, 900), (150, 1050), (240, 1680)])
+def test_an_evaluation_that_nothing_announces_and_whose_result_follows_it_is_learned(
+    step: float, evaluation: float
+) -> None:
+    state, now, called = LogState(), 0.0, []
+    for n in range(1, 20 * 8):
+        now += step
+        state.advance([(f"step {n} loss 2.{n % 9}", False)], now)
+        if n % 20:
+            continue
+        called += [n for seconds in range(0, int(evaluation), 60) if late(state, now + seconds)]
+        now += evaluation
+        state.advance([(f"accuracy 0.{n}1", False)], now)
+    assert set(called) <= {20}, "only the first one may be met with too little patience"
+    assert called == [] or evaluation > 900
