@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+from zlib import crc32
 
 from watchdogd.parsers.logs.line_shapes import shape_of
 from watchdogd.plugins.log_staleness import line_templates
@@ -136,9 +137,10 @@ class LogState:
         cycling: dict[int, _Cycling] = {}
         for text, unfinished in lines:
             shape = shape_of(text)
+            values = shape.layout.values(text)
             key = shape.layout.key
             known = self.templates.get(key)
-            if known is None and unfinished and not shape.layout.values(text):
+            if known is None and unfinished and not values:
                 continue
             if first:
                 self._note_silence(at, rested)
@@ -149,12 +151,12 @@ class LogState:
                 known = self.templates[key] = line_templates.new(text, shape, at)
                 known.healthy = line_templates.healthy(text, self.templates)
                 self.novel = self.novel if unfinished else at
-            if known.healthy:
-                self._note_lost(known)
+            self._note_lost(known)
             if known.repeats:
                 cycling.setdefault(key, _Cycling(known.rose, set())).said.add(text)
-            rows.setdefault(key, []).append(shape.layout.values(text) if counts else [])
+            rows.setdefault(key, []).append(values if counts else [])
             self.said = key
+            self._note_member(known, key, values, at)
         self._take(rows, at)
         self.wrote = max(self.wrote, at)
         self.begun = self.begun or at
@@ -164,6 +166,19 @@ class LogState:
             self._note_progress(self._moved(), at, rested)
             self._forget()
 
+    def _note_member(self, known: Template, key: int, values: list[float], at: float) -> None:
+        """Take in a line about one of several (a trial of a table): each has numbers of its own."""
+        about = known.about
+        if about is None or len(values) < 2 or len(values) != len(known.numbers):
+            return
+        member = crc32(f"{key} {values[about]}".encode())
+        own = self.templates.get(member)
+        if own is None:
+            text = f"{known.text} of {values[about]:g}"
+            own = Template(text, known.names, known.bounds, at, member=True)
+            self.templates[member] = own
+        own.take([values], at)
+
     def _take(self, rows: dict[int, list[list[float]]], at: float) -> None:
         """Take in the numbers of lines, by template."""
         for key, each in rows.items():
@@ -172,6 +187,8 @@ class LogState:
 
     def _note_lost(self, lost: Template) -> None:
         """Count a line more that has none where it had numbers; anew where one of before came in between."""
+        if not lost.healthy:
+            return
         before = self.templates.get(lost.healthy)
         again = before is not None and before.last > lost.last
         lost.lost = 1 if again else lost.lost + 1

@@ -87,6 +87,8 @@ NEAR = 0.15
 """Share of a cycle in which the next one begins."""
 RISES = 3
 """Times that a number must have risen to count as a clock."""
+SAME, MEMBERS = 4, 64
+"""Cycles of the same numbers, so many at most, after which these are names: of GPUs, ranks, trials."""
 _NONE = re.compile(r"(?<![\w-])[-+]?(?:nan|inf(?:inity)?)(?![\w-])", re.IGNORECASE)
 _STAND_IN = 0.03125
 """Value that is read for a number that is none."""
@@ -99,7 +101,9 @@ class Number:
     `first` and `high`: of the present cycle; `rises`: times that it passed `high`; `resets`: times that it
     began anew; `dips`: times that it lay below and did not; `base`: the last value of the look at `began`;
     `mean`: of its last paces, `alike`: how many were near it, less ALIKE for each that was not; `wall`:
-    whether it goes as time does; `top`: how far it had come when it was last taken up from before.
+    whether it goes as time does; `top`: how far it had come when it was last taken up from before;
+    `peak`, `turned`: its high and its rises when it last began anew; `same`: cycles that were the one before,
+    less SAME for each that was not.
     """
 
     first: float
@@ -117,6 +121,9 @@ class Number:
     base: float = 0.0
     wall: bool = False
     top: float = -1e300
+    peak: float = -1e300
+    turned: int = 0
+    same: int = 0
 
     def clock(self, least: int = RISES) -> bool:
         """Return True if it is a clock of the run.
@@ -130,6 +137,19 @@ class Number:
         if self.wall or (least == RISES and self._young_wall):
             return False
         return self.dips == 0 or (self.whole and self.dips <= 2 * self.rises)
+
+    @property
+    def names(self) -> bool:
+        """True if it goes over the same few numbers again and again, each time within a look."""
+        return self.same >= SAME
+
+    def _note_cycle(self, value: float) -> None:
+        """Note whether the cycle that ends now, as `value` begins the next one, was as the one before."""
+        rises = self.rises - self.turned
+        soon = self.rose - self.began <= LOOK and rises < MEMBERS
+        alike = soon and value == self.first and self.high == self.peak
+        self.same = min(self.same + 1, 2 * SAME) if alike else max(self.same - SAME, 0)
+        self.peak, self.turned = self.high, self.rises
 
     def _goes_as_time(self, off: float) -> bool:
         pace = (self.high - self.base) / (self.rose - self.began)
@@ -188,11 +208,11 @@ class Number:
         """True if it has always been the same."""
         return not (self.rises or self.resets or self.dips)
 
-    def take(self, values: Sequence[float], at: float, least: int) -> tuple[bool, bool]:
-        """Take in the next values, seen at `at`, and return whether it changed and whether it rose.
+    def take(self, values: Sequence[float], at: float) -> tuple[bool, bool, bool]:
+        """Take in the next values, seen at `at`, and return whether it changed, went on, and rose.
 
-        It changed where any differed from the one before in more than whole numbers; it rose where any was
-        higher than ever in its cycle and this is a clock (see `clock`).
+        It changed where any differed from the one before in more than whole numbers; it went on where one
+        that is a clock for sure did, and rose where any was higher than ever in its cycle.
         """
         changed = rose = risen = False
         last, then, resets = self.last, self.rose, self.resets
@@ -211,7 +231,7 @@ class Number:
                 rose = self._fall(value, before, at) or rose
         if self.rose > then > 0.0 and self.resets == resets:
             self._note_pace((self.last - last) / (self.rose - then))
-        return changed, rose or (risen and self.clock(least))
+        return changed, rose, risen
 
     def _rise(self, value: float, before: float, at: float) -> bool:
         if self.rises * 3 <= self.resets and self.falling:  # it counts down from above again
@@ -248,6 +268,7 @@ class Number:
         """Begin the next cycle; True where each value begins one, since it counts down."""
         if at > self.rose and self.rises * 3 <= self.resets:
             self._note_pace((value - before) / (at - self.rose))
+        self._note_cycle(value)
         self.first = self.high = self.base = value
         self.began = self.rose = at
         self.resets, self.wall = self.resets + 1, False
@@ -288,7 +309,8 @@ class Template:
     value of its measure and how far that goes up and down, `trends`: it has left there; `repeats`: what its
     lines of the last look said, as one number, 0: none of its clocks begins anew; `names`: positions of
     numbers that a known format, or a loss beside them, says to be the training's; `bounds`: positions of
-    numbers that a total follows; `after`: the longest silences (seconds) that followed such a line, with
+    numbers that a total follows; `member`: its lines are about one of several (a trial of a table), so that
+    none is a little behind another; `after`: the longest silences (seconds) that followed such a line, with
     their times, and `stood`: the longest times without progress that began with it.
     """
 
@@ -306,6 +328,7 @@ class Template:
     band: float = 0.0
     trends: bool = False
     repeats: int = 0
+    member: bool = False
     numbers: list[Number] = field(default_factory=list)
     after: Pauses = field(default_factory=list)
     stood: Pauses = field(default_factory=list)
@@ -322,12 +345,12 @@ class Template:
             for position, (number, column) in enumerate(
                 zip(self.numbers, zip(*alike, strict=True), strict=False)
             ):
-                changed, rose = number.take(column, at, 1 if position in self.names else RISES)
+                changed, rose, risen = number.take(column, at)
                 if changed:
                     self.changed = at
                     if not self.rose and not self.trends and number is self._measure:
                         self._note_trend(number)
-                if rose:
+                if rose or (risen and self._counts(position)):
                     self.rose = at
                     self.repeats = self.repeats or int(number.resets > 1)
 
@@ -357,11 +380,23 @@ class Template:
     @property
     def clocks(self) -> list[int]:
         """Positions of the numbers that are clocks."""
-        return [
-            position
-            for position, number in enumerate(self.numbers)
-            if number.clock(1 if position in self.names else RISES)
-        ]
+        return [position for position in range(len(self.numbers)) if self._counts(position)]
+
+    def _counts(self, position: int) -> bool:
+        """Return True if that number is a clock: a name of what the line is about is none."""
+        number, named = self.numbers[position], position in self.names
+        if number.names and not named and position not in self.bounds:
+            return False
+        if self.member and number.dips:
+            return False
+        return number.clock(1 if named else RISES)
+
+    @property
+    def about(self) -> int | None:
+        """Position of the number that names what its lines are about: a GPU, a trial; None: none does."""
+        return next(
+            (at for at, each in enumerate(self.numbers) if each.names and at not in self.bounds), None
+        )
 
     @property
     def stirred(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -369,7 +370,8 @@ def test_a_table_that_is_drawn_again_says_nothing_new() -> None:
     for number in range(240):
         now += MINUTE
         table = [
-            f"| walker_{row} | RUNNING | {min(number, 120) + row} it | 4{row}.{row} s |" for row in range(4)
+            f"| walker_{row} | RUNNING | {3 * min(number, 120) + row} it | 4{row}.{row} s |"
+            for row in range(4)
         ]
         state.advance([(said, False) for said in table * (1 + number % 2)], now)
         if number < 125:
@@ -495,3 +497,54 @@ def test_an_evaluation_that_nothing_announces_and_whose_result_follows_it_is_lea
         state.advance([(f"accuracy 0.{n}1", False)], now)
     assert set(called) <= {20}, "only the first one may be met with too little patience"
     assert called == [] or evaluation > 900
+
+
+@pytest.mark.parametrize("of", [2, 4, 8, 32])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2027/01/15 {hour:02}:{minute:02}:20.{ms}, {name}, {noise}, 9{digit} %, 61234 MiB, 14{digit}.3{digit} W",
+        "worker {name}: idle, {noise} MB",
+    ],
+)
+def test_names_of_gpus_and_workers_are_no_clock(line: str, of: int) -> None:
+    state, digits = LogState(), Random(17)
+    state.advance([("loading", False)], MINUTE)
+    for n in range(2, 120):
+        said = [
+            line.format(
+                hour=8 + n // 60,
+                minute=n % 60,
+                ms=digits.randint(100, 999),
+                name=name,
+                noise=digits.randint(60, 69),
+                digit=digits.randint(0, 9),
+            )
+            for _ in range(2)
+            for name in range(of)
+        ]
+        state.advance([(each, False) for each in said], n * MINUTE)
+        assert n < 50 or stands_still(state, n * MINUTE)
+
+
+@pytest.mark.parametrize("frozen", [0, 60])
+def test_each_trial_of_a_table_has_numbers_of_its_own(frozen: int) -> None:
+    state, called, paces = LogState(), [], (0.31, 0.5, 0.42, 0.27)
+    for n in range(1, 240):
+        at = min(n, frozen or n)
+        done = [int(at * pace) for pace in paces]
+        rows = [
+            f"| trial_{name:05} RUNNING 0.00{name} {steps} {2 - steps / 500:.4f} |"
+            for name, steps in enumerate(done)
+            if steps < 45
+        ]
+        status = (
+            f"Total running time: {n // 60}hr {n % 60}min 0s" if n >= 60 else f"Total running time: {n}min 0s"
+        )
+        state.advance([(each, False) for each in (status, *rows)], n * MINUTE)
+        called += [n] if stands_still(state, n * MINUTE) else []
+    if not frozen:
+        assert not called or min(called) > 45 / min(paces)
+    else:
+        assert min(called) <= frozen + 20
+        assert called == list(range(min(called), 240)), "and nothing says that it goes on"
