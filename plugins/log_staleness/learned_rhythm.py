@@ -8,7 +8,7 @@ that followed such a line before. What was never seen before is met with more pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -37,7 +37,7 @@ YOUNG, USUAL, KNOWN = 900.0, 420.0, 300.0
 """Least patience: with a young run, with one that has not paused yet, with one whose pauses are known."""
 GROWN_UP = 5400.0
 """Seconds of progress after which a run's usual pauses have been seen."""
-GROWN_UP_RISES = 90
+GROWN_UP_RISES = 40
 """The same in rises: what comes each few steps is seen later where a step takes long."""
 LONG = 120.0
 """Seconds of a pause for which it is looked what began it."""
@@ -57,6 +57,8 @@ LOST = 5
 """Lines in a row without a number where one was, after which it counts as staying so."""
 OFTEN = 10
 """Lines of a template after which what follows them is known."""
+MANY, OVER = 20, 4
+"""Times that a count has risen where it is more than what came before it, and how many times more often."""
 AGAIN = 2
 """Times that a count began anew after which its total is no end."""
 RARE = 2
@@ -83,6 +85,21 @@ class Limit:
 
 
 NOTHING = Template("", [], [], 0.0)
+
+
+def _takes_over(each: Template, before: Sequence[Template]) -> bool:
+    """Return True if its count is the run's next one for sure, after those of `before` had stopped.
+
+    It goes on from where one of these was, in lines of another form; or these were full; or it rises so much
+    more often than they did that it does in ONLY_WAITS what they did not in all their time.
+    """
+    if any(each.continues(one) for one in before):
+        return True
+    last = max(before, key=lambda one: one.rose)
+    if last.ended and each.whole:
+        return True
+    rises, took = each.rises, max(each.rose - each.begun, 1.0)
+    return rises >= MANY and rises * ONLY_WAITS / took >= OVER * max(one.rises for one in before)
 
 
 class _Cycling(NamedTuple):
@@ -334,14 +351,19 @@ class LogState:
         """Return the clocks with their weights: the run's own, and those that began once these had stopped.
 
         What begins to count then may be what waits for them, or looks on. It is the run's next stage where it
-        is the training's by name or has a total, or has gone on for longer than what it followed.
+        is the training's by name or has a total, has gone on for longer than what it followed, or takes over
+        from that for sure.
         """
         found = [(weight, each) for each in self.templates.values() if (weight := each.weight)]
         own, late = [], []
         began = rose = 0.0
         for weight, each in sorted(found, key=lambda clock: clock[1].begun):
-            after = 0.0 < rose <= each.begun and (weight < 1 or each.rose - each.begun < rose - began)
-            if after and weight < 3 and not each.bounded:
+            next_one = 0.0 < rose <= each.begun
+            if next_one and weight >= 1 and _takes_over(each, [before for _, before in own]):
+                weight = max(weight, 2.0)
+            elif (next_one and weight < 3 and not each.bounded) and (
+                weight < 1 or each.rose - each.begun < rose - began
+            ):
                 late.append((weight, each))
                 continue
             own.append((weight, each))

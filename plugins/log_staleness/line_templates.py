@@ -178,6 +178,13 @@ class Number:
         self.began = self.rose = at
         return True
 
+    def follows(self, before: Number) -> bool:
+        """Return True if it began where another one was, by no more than a few of that one's steps."""
+        if self.resets or before.resets or before.rises < ALIKE:
+            return False
+        step = (before.high - before.first) / before.rises
+        return 0.0 < self.first - before.high <= SEVERAL * step
+
     @property
     def regular(self) -> bool:
         """True if it counts one by one at a pace that never changes, as what only waits does."""
@@ -421,6 +428,31 @@ class Template:
         if any(each.last < total for each, total in totals):
             return None  # `epoch 1/12, batch 900/900`
         return next((each for each, _ in totals if each.rises >= RISES), None)
+
+    @property
+    def ended(self) -> bool:
+        """True if it has reached its total, and never began anew after that."""
+        full = self.full
+        return full is not None and not full.resets
+
+    @property
+    def rises(self) -> int:
+        """Number of times that its clock rose that did most often."""
+        return max((self.numbers[each].rises for each in self.clocks), default=0)
+
+    @property
+    def whole(self) -> bool:
+        """True if a clock of it counts in whole numbers."""
+        return any(self.numbers[each].whole for each in self.clocks)
+
+    def continues(self, before: Template) -> bool:
+        """Return True if a count goes on here from where it was in lines of another form."""
+        pairs = [
+            (self.numbers[each], before.numbers[each])
+            for each in self.clocks
+            if each < len(before.numbers) and each in before.clocks
+        ]
+        return any(one.follows(other) for one, other in pairs)
 
     @property
     def unfinished(self) -> int:

@@ -503,7 +503,7 @@ def test_an_evaluation_that_nothing_announces_and_whose_result_follows_it_is_lea
 @pytest.mark.parametrize(
     "line",
     [
-        "2027/01/15 {hour:02}:{minute:02}:20.{ms}, {name}, {noise}, 9{digit} %, 61234 MiB, 14{digit}.3{digit} W",
+        "2027/01/15 {hour:02}:{minute:02}:20.{ms}, {name}, {noise}, 9{digit} %, 61 MiB, 14{digit}.3{digit} W",
         "worker {name}: idle, {noise} MB",
     ],
 )
@@ -548,3 +548,30 @@ def test_each_trial_of_a_table_has_numbers_of_its_own(frozen: int) -> None:
     else:
         assert min(called) <= frozen + 20
         assert called == list(range(min(called), 240)), "and nothing says that it goes on"
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ((7, "refinement iteration {n}"), "Time = {small:g}"),
+        ((40, "epoch {n}/40 recon_loss 0.{n}"), "{hundreds} nll 4.{noise}"),
+        ((51, "  {n}/1  1.17{noise}"), "  {on}/1  1.17{noise}  1.168 +/- 0.000{noise}"),
+    ],
+)
+def test_a_count_takes_over_from_one_that_ended(first: tuple[int, str], then: str) -> None:
+    many, form = first
+    state, now, digits = LogState(), 0.0, Random(3)
+    for n in range(1, many + 1):
+        now += MINUTE
+        state.advance([(form.format(n=n, noise=digits.randint(10, 99)), False)], now)
+    state.advance([("next stage", False)], now + 1)
+    for n in range(1, 200):
+        now += MINUTE + digits.randint(-5, 5)
+        values = {"small": n * 6e-5, "hundreds": 100 * n, "on": many + n, "noise": digits.randint(10, 99)}
+        state.advance([(then.format(**values), False), (f"residual 1e-{n % 9}", False)], now)
+        assert not late(state, now)
+    stopped = now
+    for n in range(1, 70):
+        now += MINUTE
+        state.advance([(f"still here, {n}", False)], now)
+    assert late(state, now), f"hung for {now - stopped} s"
