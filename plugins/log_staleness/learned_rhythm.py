@@ -98,8 +98,8 @@ def _takes_over(each: Template, before: Sequence[Template]) -> bool:
     last = max(before, key=lambda one: one.rose)
     if last.ended and each.whole:
         return True
-    rises, took = each.rises, max(each.rose - each.begun, 1.0)
-    return rises >= MANY and rises * ONLY_WAITS / took >= OVER * max(one.rises for one in before)
+    most, took = max(one.rises for one in before), max(each.rose - each.begun, 1.0)
+    return each.grows and each.rises >= MANY and each.rises * ONLY_WAITS / took >= OVER * most
 
 
 class _Cycling(NamedTuple):
@@ -170,7 +170,7 @@ class LogState:
                 self.novel = self.novel if unfinished else at
             self._note_lost(known)
             if known.repeats:
-                cycling.setdefault(key, _Cycling(known.rose, set())).said.add(text)
+                cycling.setdefault(key, _Cycling(known.rose, set())).said.add(known.said(text, values))
             rows.setdefault(key, []).append(values if counts else [])
             self.said = key
             self._note_member(known, key, values, at)
@@ -192,7 +192,7 @@ class LogState:
         own = self.templates.get(member)
         if own is None:
             text = f"{known.text} of {values[about]:g}"
-            own = Template(text, known.names, known.bounds, at, member=True)
+            own = Template(text, known.names, known.bounds, at, member=True, times=known.times)
             self.templates[member] = own
         own.take([values], at)
 
@@ -473,7 +473,7 @@ class LogState:
 
     def standstill(self, now: float) -> tuple[float, Limit] | None:
         """Return since when no clock rose though lines come, and how long that may be; None: not judged."""
-        novel = min(self.novel, (self.moved or self.begun) + (NOVEL if self.moved else MOST))
+        novel = min(self.novel, self.moved + NOVEL) if self.moved else self.novel
         if self.wrote <= novel:
             return None
         if full := self.full:

@@ -102,8 +102,9 @@ class Number:
     began anew; `dips`: times that it lay below and did not; `base`: the last value of the look at `began`;
     `mean`: of its last paces, `alike`: how many were near it, less ALIKE for each that was not; `wall`:
     whether it goes as time does; `top`: how far it had come when it was last taken up from before;
-    `peak`, `turned`: its high and its rises when it last began anew; `same`: cycles that were the one before,
-    less SAME for each that was not.
+    `time`: whether it is written as a time, such as the one in front of a line; `peak`, `turned`: its high
+    and its rises when it last began anew; `same`: cycles that were the one before, less SAME for each that
+    was not.
     """
 
     first: float
@@ -124,6 +125,7 @@ class Number:
     peak: float = -1e300
     turned: int = 0
     same: int = 0
+    time: bool = False
 
     def clock(self, least: int = RISES) -> bool:
         """Return True if it is a clock of the run.
@@ -134,7 +136,7 @@ class Number:
             return True
         if self.rises < least or self.resets * 3 > self.rises:
             return False
-        if self.wall or (least == RISES and self._young_wall):
+        if self.wall or ((self.time or least == RISES) and self._young_wall):
             return False
         return self.dips == 0 or (self.whole and self.dips <= 2 * self.rises)
 
@@ -159,13 +161,15 @@ class Number:
     def _young_wall(self) -> bool:
         """True if it may go as time does, and had no time yet to show that it does not."""
         took = self.rose - self.began
+        if self.time and took < SHOWS:
+            return True
         return 0.0 < took < 2 * SHOWS and not self.resets and self._goes_as_time(LOOK / took)
 
     def _note_wall(self) -> None:
         """Note whether it goes as time does, in seconds or milliseconds, by all looks until now."""
         took = self.rose - self.began
         if took >= SHOWS:
-            self.wall = self._goes_as_time(0.03)
+            self.wall = self._goes_as_time(max(0.03, LOOK / took) if self.time else 0.03)
 
     def _note_set(self, value: float, before: float, at: float) -> bool:
         """Return True if this clock of the wall was set: it goes on as one, from its new time."""
@@ -316,9 +320,10 @@ class Template:
     value of its measure and how far that goes up and down, `trends`: it has left there; `repeats`: what its
     lines of the last look said, as one number, 0: none of its clocks begins anew; `names`: positions of
     numbers that a known format, or a loss beside them, says to be the training's; `bounds`: positions of
-    numbers that a total follows; `member`: its lines are about one of several (a trial of a table), so that
-    none is a little behind another; `after`: the longest silences (seconds) that followed such a line, with
-    their times, and `stood`: the longest times without progress that began with it.
+    numbers that a total follows, and `times` of those that are written as a time; `member`: its lines are
+    about one of several (a trial of a table), so that none is a little behind another; `after`: the longest
+    silences (seconds) that followed such a line, with their times, and `stood`: the longest times without
+    progress that began with it.
     """
 
     text: str
@@ -336,6 +341,7 @@ class Template:
     trends: bool = False
     repeats: int = 0
     member: bool = False
+    times: list[int] = field(default_factory=list)
     numbers: list[Number] = field(default_factory=list)
     after: Pauses = field(default_factory=list)
     stood: Pauses = field(default_factory=list)
@@ -347,7 +353,8 @@ class Template:
         for width, alike in groupby(rows, len):
             if width != len(self.numbers):
                 self.numbers = [
-                    Number(each, each, each, began=at, rose=at, base=each) for each in next(alike)
+                    Number(each, each, each, began=at, rose=at, base=each, time=position in self.times)
+                    for position, each in enumerate(next(alike))
                 ]
             for position, (number, column) in enumerate(
                 zip(self.numbers, zip(*alike, strict=True), strict=False)
@@ -371,6 +378,12 @@ class Template:
         self.band = max(self.band, number.high - number.first)
         self.start = self.start or number.last
         self.trends = self.count > TREND and abs(number.last - self.start) > 3.0 * self.band
+
+    def said(self, text: str, values: Sequence[float]) -> str:
+        """Return what a line of it says, whenever it says so."""
+        if not self.times:
+            return text
+        return str([each for position, each in enumerate(values) if position not in self.times])
 
     def note_cycle(self, rose: float, said: set[str]) -> None:
         """Note what its lines of a look said; `rose`: when a clock last rose before it.
@@ -408,7 +421,8 @@ class Template:
     @property
     def stirred(self) -> float:
         """Time of the last rise of a number that never fell, too seldom to be known for a clock yet; or 0."""
-        few = (each.rose for each in self.numbers if 0 < each.rises < RISES and each.rising)
+        numbers = (each for each in self.numbers if each.rising and not each.time)
+        few = (each.rose for each in numbers if 0 < each.rises < RISES)
         return max(few, default=0.0)
 
     @property
@@ -439,6 +453,11 @@ class Template:
     def rises(self) -> int:
         """Number of times that its clock rose that did most often."""
         return max((self.numbers[each].rises for each in self.clocks), default=0)
+
+    @property
+    def grows(self) -> bool:
+        """True if a clock of it has never fallen."""
+        return any(self.numbers[each].rising for each in self.clocks)
 
     @property
     def whole(self) -> bool:
@@ -494,7 +513,9 @@ class Template:
 
 def new(text: str, shape: Shape, at: float) -> Template:
     """Make a template that was never seen before."""
-    return Template(shape.layout.words, _named(text, shape), list(shape.layout.bounds), at)
+    times = [position for position, _ in shape.layout.times]
+    named = [position for position in _named(text, shape) if position not in times]
+    return Template(shape.layout.words, named, list(shape.layout.bounds), at, times=times)
 
 
 def healthy(text: str, known: dict[int, Template]) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 
@@ -120,6 +120,7 @@ def replay(lines: Sequence[str], confirm: int = 2, ended: float = 0.0) -> tuple[
     days until `ended`, when the log was last written to. ValueError where no line tells a time.
     """
     state, stalls, waiting = LogState(), list[Stall](), list[str]()
+    standing: Stall | None = None
     at: float | None = None
     amid = not _are_simulated(lines, ended)
     first = _first_day(lines, ended, amid=amid)
@@ -130,13 +131,20 @@ def replay(lines: Sequence[str], confirm: int = 2, ended: float = 0.0) -> tuple[
             at = told if told is None or told >= least else None
         elif told is not None and told >= at + EVERY:
             _take(state, waiting, at)
-            stalls += _between(state, at, told, confirm)
+            now = _stall(state, at, told, (confirm - 1) * EVERY)
+            if standing and (now is None or now.silent):
+                stalls.append(replace(standing, until=at))
+                standing = None
+            if now and now.silent:
+                stalls.append(now)
+            else:
+                standing = standing or now
             at = told
         waiting.append(line)
     if at is None:
         raise ValueError("no line tells when it was written")
     _take(state, waiting, at)
-    return state, stalls
+    return state, [*stalls, standing] if standing else stalls
 
 
 def _first_day(lines: Iterable[str], ended: float, *, amid: bool) -> float | None:
@@ -154,16 +162,18 @@ def _take(state: LogState, waiting: list[str], at: float) -> None:
     waiting.clear()
 
 
-def _between(state: LogState, begin: float, end: float, confirm: int) -> Iterator[Stall]:
-    """Return the stall of the pause from `begin` to `end`, if it would have been one."""
-    late = (confirm - 1) * EVERY
+def _stall(state: LogState, begin: float, end: float, late: float) -> Stall | None:
+    """Return the stall that would have been reported by the end of the pause from `begin` to `end`, or None.
+
+    `late`: seconds that it takes to confirm one.
+    """
     silence = state.silence(end)
-    if end - begin >= silence.seconds + late:
-        patience = silence.seconds + late
-        yield Stall(begin + patience, patience, silence.seconds, silence.reason, silent=True, until=end)
-        return
+    patience = silence.seconds + late
+    if end - begin >= patience:
+        return Stall(begin + patience, patience, silence.seconds, silence.reason, silent=True, until=end)
     stand = state.standstill(end)
-    if stand and end - stand[0] >= stand[1].seconds + late and begin - stand[0] < stand[1].seconds + late:
-        since, limit = stand
-        patience = limit.seconds + late
-        yield Stall(since + patience, patience, limit.seconds, limit.reason, silent=False)
+    if stand is None or end - stand[0] < stand[1].seconds + late:
+        return None
+    since, limit = stand
+    at = max(since + limit.seconds + late, begin)  # what only seemed to be progress may have been long ago
+    return Stall(at, at - since, limit.seconds, limit.reason, silent=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from random import Random
 
@@ -499,7 +500,7 @@ def test_an_evaluation_that_nothing_announces_and_whose_result_follows_it_is_lea
     assert called == [] or evaluation > 900
 
 
-@pytest.mark.parametrize("of", [2, 4, 8, 32])
+@pytest.mark.parametrize("of", [2, 8])
 @pytest.mark.parametrize(
     "line",
     [
@@ -575,3 +576,42 @@ def test_a_count_takes_over_from_one_that_ended(first: tuple[int, str], then: st
         now += MINUTE
         state.advance([(f"still here, {n}", False)], now)
     assert late(state, now), f"hung for {now - stopped} s"
+
+
+def _said_with_a_time(line: Callable[[int], str], form: str, *, every: float, stops: int) -> list[bool]:
+    """Whether a run would be called at each look, whose lines have their time in front.
+
+    From line `stops` on, heartbeats come in their place.
+    """
+    state, digits, found, now = LogState(), Random(5), [], 1_800_000_000.0
+    state.advance([("begin", False)], now)
+    for n in range(1, 400):
+        now += every + digits.randint(-3, 3)
+        at = time.strftime(form, time.gmtime(now - digits.randint(0, 2)))
+        said = line(n) if n < stops else f"heartbeat {n} ok"
+        state.advance([(f"{at}{each}", False) for each in said.split("\n")], now)
+        found.append(late(state, now))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "every"),
+    [
+        (lambda n: f"loss {2 + n % 7 / 100:.2f}", 60.0),
+        (lambda n: f"{n * 100} nll 4.{n % 9}", 60.0),
+        (lambda n: f"sample{n} sorted", 600.0),
+        (
+            lambda n: "\n".join(
+                f"| t_{i} | RUNNING | {3 * min(n, 150) + i} it | 4{i}.{i} s |" for i in range(4)
+            ),
+            60.0,
+        ),
+    ],
+)
+@pytest.mark.parametrize("stops", [200, 400])
+def test_a_time_in_front_changes_no_verdict(line: Callable[[int], str], every: float, stops: int) -> None:
+    plain, dated, clocked = (
+        _said_with_a_time(line, form, every=every, stops=stops)
+        for form in ("", "[%Y-%m-%d %H:%M:%S] ", "%T | ")
+    )
+    assert plain == dated == clocked

@@ -135,3 +135,27 @@ def test_records_that_bear_their_times_are_read_by_them(
         path.write_text("".join(f"{1_800_000_000_000 + n * 60_000} 2.5 {n}\n" for n in range(30)))
     assert main(["backtest", "--log", str(path)]) == 0
     assert "0 stalls would have been reported" in capsys.readouterr().out
+
+
+def test_heartbeats_that_counted_for_a_while_are_reported_once_they_count_no_more() -> None:
+    now, lines = BEGIN, []
+    for n in range(600):
+        now += timedelta(seconds=20)
+        lines.append(
+            f"[{now:%Y-%m-%d %H:%M:%S}] " + (f"loss 1.{n % 30:02}" if n < 300 else f"heartbeat {n} ok")
+        )
+    (stall,) = replay(lines)[1]
+    assert not stall.silent
+    assert stall.until is None
+
+
+def test_a_standstill_that_ended_says_when() -> None:
+    now, lines = BEGIN, []
+    for n in range(600):
+        now += timedelta(seconds=20)
+        step = n if n < 300 else max(300, n - 200)
+        lines.append(f"[{now:%Y-%m-%d %H:%M:%S}] step {step} loss 1.5")
+    (stall,) = replay(lines)[1]
+    assert not stall.silent
+    assert stall.until
+    assert abs(stall.until - (BEGIN + timedelta(seconds=20 * 500)).astimezone().timestamp()) <= 120
