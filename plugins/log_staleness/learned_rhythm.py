@@ -360,7 +360,7 @@ class LogState:
         for weight, each in sorted(found, key=lambda clock: clock[1].begun):
             next_one = 0.0 < rose <= each.begun
             if next_one and weight >= 1 and _takes_over(each, [before for _, before in own]):
-                weight = max(weight, 2.0)
+                weight = max(weight, self.weight)
             elif (next_one and weight < 3 and not each.bounded) and (
                 weight < 1 or each.rose - each.begun < rose - began
             ):

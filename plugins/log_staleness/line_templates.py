@@ -321,7 +321,8 @@ class Template:
     lines of the last look said, as one number, 0: none of its clocks begins anew; `names`: positions of
     numbers that a known format, or a loss beside them, says to be the training's; `bounds`: positions of
     numbers that a total follows, and `times` of those that are written as a time; `member`: its lines are
-    about one of several (a trial of a table), so that none is a little behind another; `after`: the longest
+    about one of several (a trial of a table), so that none is a little behind another; `stocks`: positions of
+    numbers of bytes; `every`: seconds from line to line, `alike`: how often that was so; `after`: the longest
     silences (seconds) that followed such a line, with their times, and `stood`: the longest times without
     progress that began with it.
     """
@@ -342,12 +343,20 @@ class Template:
     repeats: int = 0
     member: bool = False
     times: list[int] = field(default_factory=list)
+    stocks: list[int] = field(default_factory=list)
+    every: float = 0.0
+    alike: int = 0
     numbers: list[Number] = field(default_factory=list)
     after: Pauses = field(default_factory=list)
     stood: Pauses = field(default_factory=list)
 
     def take(self, rows: Sequence[Sequence[float]], at: float) -> None:
         """Take in some lines more, by their numbers, written at `at`."""
+        if rows and self.last and at > self.last:
+            every = (at - self.last) / len(rows)
+            near = abs(every - self.every) < REGULAR * every
+            self.alike = min(max(self.alike + (1 if near else -ALIKE), 0), 2 * ALIKE)
+            self.every = every
         self.count += len(rows)
         self.last = at
         for width, alike in groupby(rows, len):
@@ -491,11 +500,16 @@ class Template:
         return any(not each.whole and not each.clock() and not each.constant for each in self.numbers)
 
     @property
+    def _watches(self) -> bool:
+        """True if its lines come as regularly as those of what only looks at something, and sleeps."""
+        return self.alike >= ALIKE and _is_slept(self.every)
+
+    @property
     def weight(self) -> float:
         """Weight of what a clock of it says.
 
         3: the training's own by name; 2: with a total or beside measures; 1: a bare count; half of one less
-        where it goes as regularly as what only waits; 0: it has none.
+        where it goes as regularly as what only waits, or is of bytes that something looks at; 0: it has none.
         """
         clocks = self.clocks
         if not clocks:
@@ -505,6 +519,8 @@ class Template:
         if self.bounded:
             return 2
         # what waits counts its lines: a number that stands for several of them is none of its
+        if self._watches and not set(clocks) - set(self.stocks):
+            return 0.5
         regular = all(
             self.numbers[each].regular and 4 * self.numbers[each].turns > self.count for each in clocks
         )
@@ -515,7 +531,9 @@ def new(text: str, shape: Shape, at: float) -> Template:
     """Make a template that was never seen before."""
     times = [position for position, _ in shape.layout.times]
     named = [position for position in _named(text, shape) if position not in times]
-    return Template(shape.layout.words, named, list(shape.layout.bounds), at, times=times)
+    layout = shape.layout
+    bounds, stocks = list(layout.bounds), list(layout.stocks)
+    return Template(layout.words, named, bounds, at, times=times, stocks=stocks)
 
 
 def healthy(text: str, known: dict[int, Template]) -> int:

@@ -346,13 +346,16 @@ def test_what_counts_down_gets_on_and_stands_still_where_it_stops(line: str) -> 
     [
         "2027/01/15 08:{minute:02d}:00.214, 0, 100 %, 61 %, 12{noise}.{noise}4 W, 41",
         "load average: 3.{noise}, 4.{noise}, 4.11",
+        "08:{minute:02d}:00 monitor: RSS {leak:.2f} GB, free 2{noise}.1 GB, load 1{noise}.{noise}",
+        "[08:{minute:02d}:00] /scratch used {leak:.2f}T of 120T (68%)",
+        "08:{minute:02d}:00: cache usage {minute} MB",
     ],
 )
 def test_a_monitor_alone_hides_no_start_that_hangs(line: str) -> None:
     state = LogState()
     state.advance([("loading the modules", False)], 1.0)
     for number in range(1, 60):
-        said = line.format(minute=number, noise=number * 37 % 8 + 1)
+        said = line.format(minute=number, noise=number * 37 % 8 + 1, leak=12 + number / 80)
         state.advance([(said, False)], number * MINUTE)
     assert stands_still(state, 60 * MINUTE)
 

@@ -142,7 +142,7 @@ def test_heartbeats_that_counted_for_a_while_are_reported_once_they_count_no_mor
     for n in range(600):
         now += timedelta(seconds=20)
         lines.append(
-            f"[{now:%Y-%m-%d %H:%M:%S}] " + (f"loss 1.{n % 30:02}" if n < 300 else f"heartbeat {n} ok")
+            f"[{now:%Y-%m-%d %H:%M:%S}] " + (f"loss 1.{n * 7919 % 97:02}" if n < 300 else f"heartbeat {n} ok")
         )
     (stall,) = replay(lines)[1]
     assert not stall.silent

@@ -25,7 +25,7 @@ _TOKEN = re.compile(
     r"(?P<noise>(?<![0-9a-zA-Z.])(?=[0-9a-f]{0,40}[a-f])(?=[a-f]{0,40}\d)(?:0x)?[0-9a-f]{8,40}(?![0-9a-zA-Z])"
     r"|[=#>.\-*]{3,400})"
     r"|(?P<time>(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T_ ])?"
-    r"(?<![\d:])(?P<first>\d{1,3}):(?P<second>\d\d)(?::(?P<third>\d\d))?(?:[.,]\d{1,9})?(?![\d:])Z?)"
+    r"(?<![\d:])(?P<first>\d{1,3}):(?P<second>\d\d)(?::(?P<third>\d\d))?(?:[.,]\d{1,9})?(?!:?\d)Z?)"
     r"|(?P<number>(?:(?<![\w.)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)"
     r"|[a-f=#>.*-]|\Z)"
 )
@@ -41,6 +41,7 @@ _PLAIN = re.compile(r"-?\d{1,200}(?:\.\d+)?(?:[eE][-+]?\d\d?)?")
 _BARS = str.maketrans(dict.fromkeys("█▏▎▍▌▋▊▉━╸╺", " "))
 _ONE_DIGIT = bytes.maketrans(b"123456789", b"000000000")
 _OF = re.compile(r"^\s?(?:/|of)\s?$")
+_BYTES = re.compile(r"^\s?(?:[kKMGTP]i?B?|[bB]ytes)(?![\w/])")
 _shapes: dict[bytes, Shape] = {}
 
 
@@ -50,7 +51,7 @@ class Layout(NamedTuple):
     `key`: their template, which lines that differ in the length of their numbers share; `words` of it;
     `numbers`: begin and end of each; `times`: of each its position among all, with begin, end and seconds of
     its parts; `bounds`: positions of numbers that a total follows; `plain`: no number has commas, or may be
-    too large for one.
+    too large for one; `stocks`: positions of numbers of bytes.
     """
 
     key: int
@@ -59,6 +60,7 @@ class Layout(NamedTuple):
     times: tuple[tuple[int, tuple[tuple[int, int, int], ...]], ...]
     bounds: tuple[int, ...]
     plain: bool
+    stocks: tuple[int, ...]
 
     def values(self, text: str) -> list[float]:
         """Return the numbers of a line.
@@ -136,9 +138,10 @@ def layout_of(text: str) -> Layout:
         words.append("")
     words[-1] += text[at:]
     bounds = tuple(position for position, between in enumerate(words[1:-1]) if _OF.match(between))
+    stocks = tuple(position for position, after in enumerate(words[1:]) if _BYTES.match(after))
     said = " ".join("#".join(words).translate(_BARS).split())
     key = crc32(said.encode("utf-8", "surrogatepass"))
-    return Layout(key, said[:60], tuple(numbers), tuple(times), bounds, plain)
+    return Layout(key, said[:60], tuple(numbers), tuple(times), bounds, plain, stocks)
 
 
 def _parts(time: re.Match[str]) -> tuple[tuple[int, int, int], ...]:
