@@ -23,6 +23,9 @@ FIXED_LIMITS = (900.0, 1800.0, 3600.0)
 
 def main(chosen: Sequence[str]) -> None:
     """Tell the lives and print what came of them."""
+    if {"-h", "--help"} & set(chosen):
+        print(__doc__)
+        return
     begin = time.monotonic()
     names = [form.name for form in all_forms() if not chosen or any(word in form.name for word in chosen)]
     if not names:

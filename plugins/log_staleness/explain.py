@@ -62,14 +62,17 @@ def _clocks(state: LogState) -> Iterator[str]:
         yield f"{verdict}: {_place(key, each)} ({_why(weight)})"
     if not clocks:
         yield "no clock was found: no number in it rises again and again"
-    passed = [each for each in state.templates.values() if any(number.wall for number in each.numbers)]
-    for each in passed[:SHOWN]:
+    passed = (each for each in state.templates.values() if not each.weight)
+    timed = [each for each in passed if any(number.wall and not number.time for number in each.numbers)]
+    for each in timed[:SHOWN]:
         yield f"passed over: '{each.text}' (a number of it goes as time does)"
 
 
 def _place(key: int, each: Template) -> str:
+    if key not in _NAMED:
+        return repr(each.shown)
     values = [f"{each.numbers[position].last:,.10g}" for position in each.clocks]
-    return f"{_NAMED.get(key) or repr(each.text)} at {', '.join(values)}"
+    return f"{_NAMED[key]} at {', '.join(values)}"
 
 
 def _why(weight: float) -> str:
@@ -87,9 +90,13 @@ def _progress(state: LogState, now: float) -> Iterator[str]:
         yield "no progress was seen in this job yet"
         return
     last = state.progressed
-    yield f"last progress: {format_duration(round(max(now - last, 0)))} ago, at {iso(last)}"
+    ago = format_duration(round(max(now - last, 0)))
+    counted = any(each.weight for each in state.templates.values())
+    what = "progress" if counted else "change of a measure, as no clock was found"
+    yield f"last {what}: {ago} ago, at {iso(last)}"
     if state.until:
-        yield f"what may count for something that only waits is progress until {iso(state.until)}"
+        until = iso(state.until)
+        yield f"what rises may be of something that only waits or looks on: it is no progress after {until}"
     pauses = [gap for _, gap in state.pauses]
     if pauses:
         yield f"longest times without progress: {', '.join(map(_rounded, pauses))}"
@@ -101,17 +108,21 @@ def _progress(state: LogState, now: float) -> Iterator[str]:
 def _limits(state: LogState, now: float) -> Iterator[str]:
     silence = state.silence(now)
     said = state.templates.get(state.said)
-    after = f" after '{said.text}'" if said and said.text else ""
+    after = f" after {_line(said.text)}" if said and said.text else ""
     known = [_rounded(gap) for _, gap in said.after[:3]] if said else []
     past = f"; such lines were followed by silences of {', '.join(known)}" if known else ""
     yield f"silence{after} is reported after {_rounded(silence.seconds)} ({silence.reason}{past})"
     stand = state.standstill(now)
     if stand is None:
-        yield "lines without progress are not judged yet: the last one is of a new kind"
+        yield "lines without progress are not judged yet: a kind of line that is new came among the last ones"
         return
     since, limit = stand
     at = iso(since + limit.seconds)
     yield f"lines without progress are reported at {at}: {_rounded(limit.seconds)} ({limit.reason})"
+
+
+def _line(text: str) -> str:
+    return f"'{text}'" if any(each.isalpha() for each in text) else "a line without words"
 
 
 def _rounded(seconds: float) -> str:

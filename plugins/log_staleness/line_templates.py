@@ -388,6 +388,14 @@ class Template:
         self.start = self.start or number.last
         self.trends = self.count > TREND and abs(number.last - self.start) > 3.0 * self.band
 
+    @property
+    def shown(self) -> str:
+        """Words of its lines, with the last numbers of its clocks: `step 160 loss #`."""
+        first, *rest = self.text.split("#")
+        clocks = self.clocks
+        numbers = (f"{self.numbers[each].last:,.10g}" if each in clocks else "#" for each in range(len(rest)))
+        return first + "".join(f"{number}{words}" for number, words in zip(numbers, rest, strict=True))
+
     def said(self, text: str, values: Sequence[float]) -> str:
         """Return what a line of it says, whenever it says so."""
         if not self.times:

@@ -43,7 +43,8 @@ class Stall:
 
     Kept are the time at which it would have been, in seconds since 1970, how long it had stood, the limit in
     seconds and where it comes from. `silent`: nothing was written, else lines came that told nothing new.
-    `until`: when it went on, None: it never did.
+    `after`: the last line, or the clock that stood where lines came. `until`: when it went on, None: it never
+    did.
     """
 
     at: float
@@ -51,6 +52,7 @@ class Stall:
     limit: float
     why: str
     silent: bool
+    after: str = ""
     until: float | None = None
 
 
@@ -170,10 +172,16 @@ def _stall(state: LogState, begin: float, end: float, late: float) -> Stall | No
     silence = state.silence(end)
     patience = silence.seconds + late
     if end - begin >= patience:
-        return Stall(begin + patience, patience, silence.seconds, silence.reason, silent=True, until=end)
+        said = state.templates.get(state.said)
+        after = said.text if said else ""
+        at = begin + patience
+        return Stall(at, patience, silence.seconds, silence.reason, silent=True, after=after, until=end)
     stand = state.standstill(end)
     if stand is None or end - stand[0] < stand[1].seconds + late:
         return None
     since, limit = stand
     at = max(since + limit.seconds + late, begin)  # what only seemed to be progress may have been long ago
-    return Stall(at, at - since, limit.seconds, limit.reason, silent=False)
+    clocks = (each for each in state.templates.values() if each.weight)
+    clock = max(clocks, key=lambda each: (min(each.weight, 2.0), each.rose), default=None)
+    after = clock.shown if clock else ""
+    return Stall(at, at - since, limit.seconds, limit.reason, silent=False, after=after)

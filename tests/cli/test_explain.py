@@ -38,7 +38,7 @@ def test_the_clocks_the_limits_and_where_they_come_from_are_shown(
 ) -> None:
     main(["--home", str(home), "check", "opal/log_staleness", "--explain"])
     said = capsys.readouterr().out
-    assert "clock: 'pass # of #, loss #' at 40" in said
+    assert "clock: 'pass 40 of #, loss " in said
     assert "the training's own by its name or the loss beside it" in said
     assert "last progress: " in said
     assert "silence after 'util # %' is reported after " in said
@@ -59,7 +59,7 @@ def test_what_was_passed_over_is_named() -> None:
         state.advance([(line, False) for line in lines], n * 60.0)
     cause = CauseSeen(Cause("x", "GPU out of memory on rank 3"), 2400.0)
     said = "\n".join(explain(RunLog(state, told=JobTold(cause=cause)), 2500.0))
-    assert "passed over: 'tick #' at 39 (it counts as regularly as something that waits)" in said
+    assert "passed over: 'tick 39' (it counts as regularly as something that waits)" in said
     assert "passed over: 'up for # s' (a number of it goes as time does)" in said
     assert "taken for a cause: GPU out of memory on rank 3" in said
 

@@ -71,7 +71,11 @@ def _replay(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"backtest: {args.log} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise UsageError(f"backtest: {args.log}: {error}: nobody can say when it would have called") from None
+        raise UsageError(
+            f"backtest: {args.log}: {error}: nobody can say when it would have called; "
+            "`python train.py | ts '%F %T'` writes times; `watchdogd check RUN/log_staleness --explain` "
+            "needs none"
+        ) from None
     if args.json:
         print_json([_stall_json(stall) for stall in stalls])
         return 0
@@ -80,6 +84,7 @@ def _replay(args: argparse.Namespace) -> int:
     print_line(f"{len(stalls)} stalls would have been reported; what they rest on:")
     for line in explain(RunLog(state), state.wrote):
         print_line(f"  {one_line(line)}")
+    print_line("Whether it hung after its last line, the log alone does not say.")
     return 0
 
 
@@ -90,9 +95,10 @@ def _stall_json(stall: Stall) -> dict[str, object]:
 
 def _stalled(stall: Stall) -> str:
     what = "no output" if stall.silent else "lines, but no progress"
+    after = f" after '{stall.after}'" if stall.after else ""
     went_on = f"; it went on at {iso(stall.until)}" if stall.until else ""
-    limit = format_duration(round(stall.limit))
-    return f"{what} for {format_duration(round(stall.stood))} (limit {limit}: {stall.why}){went_on}"
+    stood, limit = format_duration(round(stall.stood)), format_duration(round(stall.limit))
+    return f"{what} for {stood}{after} (limit {limit}: {stall.why}){went_on}"
 
 
 def _json(alert: Alert) -> dict[str, object]:

@@ -93,7 +93,7 @@ def test_people_and_programs_read_it(tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().out
     assert "CRITICAL no output for " in said
     assert "; it went on at " in said
-    assert "clock: '@# step # loss #'" in said or "clock: '# step # loss #'" in said
+    assert "clock: '# step 299 loss " in said
     assert main(["backtest", "--log", str(finished), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["silent"] is True
 
@@ -159,3 +159,19 @@ def test_a_standstill_that_ended_says_when() -> None:
     assert not stall.silent
     assert stall.until
     assert abs(stall.until - (BEGIN + timedelta(seconds=20 * 500)).astimezone().timestamp()) <= 120
+
+
+def test_a_stall_names_the_line_or_the_clock_after_which_it_came(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beats = [f"{BEGIN + timedelta(minutes=110 + n)} still here" for n in range(90)]
+    finished = tmp_path / "finished.log"
+    finished.write_text("\n".join(log({100: 40})))
+    main(["backtest", "--log", str(finished)])
+    assert " after '# step # loss #' (limit " in capsys.readouterr().out
+    finished.write_text("\n".join([*log({}, count=220), *beats]))
+    main(["backtest", "--log", str(finished)])
+    assert " after '# step 219 loss " in capsys.readouterr().out
+    finished.write_text("step 1\n")
+    assert main(["backtest", "--log", str(finished)])
+    assert "--explain` needs none" in capsys.readouterr().err
