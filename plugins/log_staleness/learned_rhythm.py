@@ -355,7 +355,7 @@ class LogState:
         from that for sure.
         """
         found = [(weight, each) for each in self.templates.values() if (weight := each.weight)]
-        own, late = [], []
+        own, late = list[tuple[float, Template]](), list[tuple[float, Template]]()
         began = rose = 0.0
         for weight, each in sorted(found, key=lambda clock: clock[1].begun):
             next_one = 0.0 < rose <= each.begun
