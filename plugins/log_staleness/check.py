@@ -20,6 +20,9 @@ allowance; the message says which limit applied. While the job waits or is suspe
 the last step (`900/900`) a run may be silent for as long as it took, for half an hour at least and two at
 most; then a WARNING says so: it is no hang.
 
+An evaluation that nothing announces is a silence after a step like any other: it is known once one was seen.
+Where the first one is reported, a line before it ("evaluating") helps as much as `stale_after`.
+
 Where the log alone would be reported, other checks' signs of work hold that back: checkpoints that grow, and
 GPUs at the power that they draw at work, for two hours at most, then it is a WARNING; processors as busy as
 ever, where there are no GPUs, for as long again. What speaks against work shortens nothing; it is named.

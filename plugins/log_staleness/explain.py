@@ -59,7 +59,8 @@ def _clocks(state: LogState) -> Iterator[str]:
     least = min(state.weight, 2.0, clocks[0][0]) if clocks else 0.0
     for weight, key, each in clocks[:SHOWN]:
         verdict = "clock" if weight >= least else "passed over"
-        yield f"{verdict}: {_place(key, each)} ({_why(weight)})"
+        why = _why(weight) if each.clocks else "a loss that changes, without a count"
+        yield f"{verdict}: {_place(key, each)} ({why})"
     if not clocks:
         yield "no clock was found: no number in it rises again and again"
     passed = (each for each in state.templates.values() if not each.weight)

@@ -72,6 +72,8 @@ class Reason(StrEnum):
 
     START = "until a job's first progress line"
     KNOWN = "learned from the run's own rhythm"
+    YOUNG = "while the run is young"
+    SELDOM = "after a kind of line that came seldom"
     NEW = "until the run's rhythm is known"
     DONE = "after the last step"
 
@@ -340,7 +342,7 @@ class LogState:
 
         One that has no loss beside it and goes nowhere may be looked at by a monitor, whatever the run does.
         """
-        known = [each for each in self.templates.values() if each.count >= OFTEN]
+        known = [each for each in self.templates.values() if each.count >= OFTEN or each.names]
         works = max((each.changed for each in known if each.trends or each.names), default=0.0)
         other = max((each.changed for each in known), default=0.0)
         if other > works:
@@ -445,7 +447,12 @@ class LogState:
         # after a line that was never the last one of a look, what the run does is known, not what follows it
         pauses = before.after if often and before.after else self._silences()
         seconds = patience(self._least(before, now, often=often), pauses, now, known=often)
-        return Limit(seconds, Reason.KNOWN if often else Reason.NEW)
+        return self._limit(seconds, known=often)
+
+    def _limit(self, seconds: float, *, known: bool) -> Limit:
+        if not known:
+            return Limit(seconds, Reason.SELDOM if self.rises > OFTEN else Reason.NEW)
+        return Limit(seconds, Reason.YOUNG if seconds == YOUNG else Reason.KNOWN)
 
     def _least(self, before: Template, now: float, *, often: bool) -> float:
         """Return the least patience after such a line: the more often it came, the less."""
@@ -493,7 +500,7 @@ class LogState:
         )
         if self.wrote <= since + SOON or self._nothing_since(novel):  # it is silent, and judged as that
             seconds = max(seconds, self.wrote - since + self.silence(now).seconds)
-        return since, Limit(seconds, Reason.KNOWN if often else Reason.NEW)
+        return since, self._limit(seconds, known=often)
 
     def _nothing_since(self, novel: float) -> bool:
         """Return True if nothing came since a line, until `novel`, after which nothing is known."""

@@ -322,7 +322,8 @@ class Template:
     numbers that a known format, or a loss beside them, says to be the training's; `bounds`: positions of
     numbers that a total follows, and `times` of those that are written as a time; `member`: its lines are
     about one of several (a trial of a table), so that none is a little behind another; `stocks`: positions of
-    numbers of bytes; `every`: seconds from line to line, `alike`: how often that was so; `after`: the longest
+    numbers of bytes; `about`: position of the number that names what a line is about (a GPU, a trial), None:
+    none does; `every`: seconds from line to line, `alike`: how often that was so; `after`: the longest
     silences (seconds) that followed such a line, with their times, and `stood`: the longest times without
     progress that began with it.
     """
@@ -347,6 +348,7 @@ class Template:
     every: float = 0.0
     alike: int = 0
     numbers: list[Number] = field(default_factory=list)
+    about: int | None = None
     after: Pauses = field(default_factory=list)
     stood: Pauses = field(default_factory=list)
 
@@ -359,10 +361,20 @@ class Template:
             self.every = every
         self.count += len(rows)
         self.last = at
+        loss = False
         for width, alike in groupby(rows, len):
             if width != len(self.numbers):
                 self.numbers = [
-                    Number(each, each, each, began=at, rose=at, base=each, time=position in self.times)
+                    Number(
+                        each,
+                        each,
+                        each,
+                        whole=not each % 1,
+                        began=at,
+                        rose=at,
+                        base=each,
+                        time=position in self.times,
+                    )
                     for position, each in enumerate(next(alike))
                 ]
             for position, (number, column) in enumerate(
@@ -371,11 +383,16 @@ class Template:
                 changed, rose, risen = number.take(column, at)
                 if changed:
                     self.changed = at
+                    loss = loss or position in self.names
                     if not self.rose and not self.trends and number is self._measure:
                         self._note_trend(number)
                 if rose or (risen and self._counts(position)):
                     self.rose = at
                     self.repeats = self.repeats or int(number.resets > 1)
+        if loss and self.rose < at and not self.clocks:
+            self.rose = at
+        named = (each for each, number in enumerate(self.numbers) if number.names and each not in self.bounds)
+        self.about = next(named, None)
 
     @property
     def _measure(self) -> Number | None:
@@ -426,14 +443,7 @@ class Template:
             return False
         if self.member and number.dips:
             return False
-        return number.clock(1 if named else RISES)
-
-    @property
-    def about(self) -> int | None:
-        """Position of the number that names what its lines are about: a GPU, a trial; None: none does."""
-        return next(
-            (at for at, each in enumerate(self.numbers) if each.names and at not in self.bounds), None
-        )
+        return number.clock(1 if named and number.whole else RISES)  # a loss may rise, too
 
     @property
     def stirred(self) -> float:
@@ -468,8 +478,8 @@ class Template:
 
     @property
     def rises(self) -> int:
-        """Number of times that its clock rose that did most often."""
-        return max((self.numbers[each].rises for each in self.clocks), default=0)
+        """Number of times that its clock rose that did most often; of its lines, where it has none."""
+        return max((self.numbers[each].rises for each in self.clocks), default=self.count)
 
     @property
     def grows(self) -> bool:
@@ -516,12 +526,13 @@ class Template:
     def weight(self) -> float:
         """Weight of what a clock of it says.
 
-        3: the training's own by name; 2: with a total or beside measures; 1: a bare count; half of one less
-        where it goes as regularly as what only waits, or is of bytes that something looks at; 0: it has none.
+        3: the training's own by name; 2: with a total or beside measures; 1: a bare count, or a loss without
+        one; half of one less where it goes as regularly as what only waits, or is of bytes that something
+        looks at; 0: it has none.
         """
         clocks = self.clocks
         if not clocks:
-            return 0
+            return int(self.names != [] and self.rose > 0)
         if any(each in self.names for each in clocks):
             return 3
         if self.bounded:

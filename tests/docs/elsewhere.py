@@ -56,6 +56,16 @@ ELSEWHERE = {
             ("watchdogd nodes --remove n017", '"--remove", "n017"', "likewise"),
         )
     },
+    "watchdogd check my-training/log_staleness --explain": Elsewhere(
+        "tests/cli/test_explain.py::test_the_clocks_the_limits_and_where_they_come_from_are_shown",
+        '"--explain"',
+        "the README's reader has a run of some seconds",
+    ),
+    "watchdogd backtest --log FILE": Elsewhere(
+        "tests/plugins/log_staleness/test_replay.py::test_people_and_programs_read_it",
+        '"--log"',
+        "wants a log whose lines bear times",
+    ),
     "createuser watchdogd --pwprompt": Elsewhere(
         "tests/history/test_postgres.py::test_the_page_of_the_history_can_be_followed",
         "createuser",

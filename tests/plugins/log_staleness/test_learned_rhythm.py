@@ -618,3 +618,28 @@ def test_a_time_in_front_changes_no_verdict(line: Callable[[int], str], every: f
         for form in ("", "[%Y-%m-%d %H:%M:%S] ", "%T | ")
     )
     assert plain == dated == clocked
+
+
+@pytest.mark.parametrize("line", ["train_loss 0.{a} val_loss 0.{b}", "lr 1.0e-04 loss 2.{a}"])
+@pytest.mark.parametrize("epoch", [5, 10, 20])
+def test_a_loss_without_a_count_is_progress_where_it_changes(line: str, epoch: int) -> None:
+    state, now = LogState(), 0.0
+    state.advance([("training begins", False)], now)
+    for n in range(14):
+        for _ in range(epoch):
+            now += MINUTE
+            assert not late(state, now)
+        state.advance([(line.format(a=900 - n * 7, b=950 - n * 5), False)], now)
+    for n in range(max(2 * epoch, 30)):
+        now += MINUTE
+        state.advance([(f"heartbeat {n} ok", False)], now)
+    assert late(state, now + 2 * MINUTE)
+
+
+def test_a_limit_says_whether_the_run_is_young_or_its_line_seldom() -> None:
+    state = LogState()
+    for n in range(40):
+        state.advance([(f"step {n} loss 1.{n * 7 % 9}", False)], n * 5.0)
+    assert state.silence(200.0).reason is Reason.YOUNG
+    state.advance([("gathering the shards", False)], 201.0)
+    assert state.silence(202.0).reason is Reason.SELDOM
