@@ -458,8 +458,9 @@ class LogState:
         """Return the least patience after such a line: the more often it came, the less."""
         if often:
             return self.floor(now)
-        seen = self.rises > OFTEN and (before.after or before.count > RARE)
-        return YOUNG if seen else UNKNOWN
+        if self.rises <= OFTEN or not (before.after or before.count > RARE):
+            return UNKNOWN
+        return max(self.floor(now), USUAL) if before.count > RARE else YOUNG
 
     def due(self, now: float) -> float:
         """Return the seconds from one rise to when the next one is late, which is no hang yet."""

@@ -532,7 +532,8 @@ class Template:
         """
         clocks = self.clocks
         if not clocks:
-            return int(self.names != [] and self.rose > 0)
+            losses = (each for each in self.names if each < len(self.numbers))
+            return int(self.rose > 0 and any(not self.numbers[each].whole for each in losses))
         if any(each in self.names for each in clocks):
             return 3
         if self.bounded:

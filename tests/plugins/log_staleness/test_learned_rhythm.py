@@ -643,3 +643,13 @@ def test_a_limit_says_whether_the_run_is_young_or_its_line_seldom() -> None:
     assert state.silence(200.0).reason is Reason.YOUNG
     state.advance([("gathering the shards", False)], 201.0)
     assert state.silence(202.0).reason is Reason.SELDOM
+
+
+def test_a_line_that_came_a_few_times_is_met_with_the_patience_of_its_run() -> None:
+    state = LogState()
+    for n in range(600):
+        drawn = [("drawing samples", False)] if n in (100, 200, 300) else []
+        state.advance([*drawn, (f"step {n} loss 1.{n * 7 % 9}", False)], n * 20.0)
+    state.advance([("drawing samples", False)], 12_000.0)
+    limit = state.silence(12_001.0)
+    assert (limit.reason, limit.seconds) == (Reason.SELDOM, 7 * MINUTE)
