@@ -48,6 +48,8 @@ from watchdogd.plugins.memory_leak.check import MemoryLimits, whole
 from watchdogd.plugins.memory_leak.check import judge as judge_memory
 from watchdogd.plugins.node_disks.check import judge as judge_disks
 from watchdogd.plugins.node_health.check import SuspectNode, _exclusion, of_jobs, spares
+from watchdogd.plugins.project_hours.budgets import Budget
+from watchdogd.plugins.project_hours.check import judge as judge_hours
 from watchdogd.probe.node_answers import GpuSurvey
 from watchdogd.system.mounts import Mount
 
@@ -377,6 +379,14 @@ def nodes() -> Said:
     asked = Snapshot(START, None, trouble="squeue did not answer in 20 s")
     yield "whether its job lives is not known", _some(node_checks.nothing_to_judge(asked, ()))
     yield "its nodes tell nothing of memory", whole({})
+    yield (
+        "hours end soon",
+        judge_hours(
+            Budget("p1", "GPU hours", 650, 9350, 10_000), "s", 6 * 24 * HOUR, None, None, 14 * 24 * HOUR
+        ),
+    )
+    yield "no hours are left", judge_hours(Budget("p1", "GPU hours", -70, 10_070, 10_000), "s", None)
+    yield "hours are left again", judge_hours(Budget("p1", "GPU hours", 8800, 1200, 10_000), "s", None)
     failing = SuspectNode("node2", ("329 FAILED (exit 1)", "330 NODE_FAIL"))
     yield "a node fails its jobs", _exclusion("llama-7b", [failing], "exclude")
     spoken = {"node5/gpu3": 0}

@@ -25,6 +25,7 @@ ELSEWHERE = {
     "look": "quotes why nothing could be asked",
     "write_test": "quotes why nothing could be tried",
     "_judged": "quotes why no node could be asked",
+    "project_hours": "quotes why nothing could be read",
     "node_health": "quotes why Slurm could not be asked",
     "_of_gpus": "a driver's words about a GPU that no tool lists",
     "_observed": "quotes how a check broke off",

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import time
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import psutil
 import pytest
 
 from tests.cluster import Cluster
+from tests.lab.settings import ACCOUNT
 from tests.slurm.witness import LAMP, PROGRAM, Witness
 from tests.waiting import wait_until
 from watchdogd.home.layout import Home
@@ -193,6 +195,9 @@ STRICT = {
     "AccountingStorageEnforce": "associations,limits,qos",
     "PreemptType": "preempt/partition_prio",
     "PreemptMode": "CANCEL",
+    "PriorityType": "priority/multifactor",
+    "PriorityDecayHalfLife": "0",
+    "PriorityUsageResetPeriod": "NONE",
 }
 URGENT = "PartitionName=urgent Nodes=node1,node5 PriorityTier=9 MaxTime=60 State=UP"
 
@@ -235,6 +240,10 @@ def test_a_strict_site_says_no_and_the_mend_is_told() -> None:
         said = site.say("start")
         assert "a limit or what is out of service (AssocMaxJobsLimit)" in said.stderr
         assert "PENDING (AssocMaxJobsLimit)" in said.stdout
+        strict.run_as("root", [*limit[:3], "account", ACCOUNT, "set", "GrpTRESMins=cpu=60000"])
+        site.configure('[checks.hours]\nplugin = "project_hours"\nwarn_left = "2%"\n')
+        said = site.say("check", "hours", check=False)
+        assert re.search(rf"{ACCOUNT}: (999|1,000) of 1,000 core hours left", said.stdout), said.stdout
 
 
 def test_a_secret_reaches_the_link_by_name_and_shows_nowhere(site: Site) -> None:
