@@ -122,6 +122,9 @@ ELSEWHERE = {
     "watchdogd notify --test slack": Elsewhere(
         "tests/cli/test_verbs.py::test_notify_says_what_was_delivered", '"notify"', "typed without the name"
     ),
+    'watchdogd preflight --run RUN --srun "OPTIONS OF YOUR SRUN"': Elsewhere(
+        "tests/slurm/test_preflight.py::test_the_masks_of_all_ranks", "--srun", "is for a job script"
+    ),
     "watchdogd preflight --run run-17 || exit": Elsewhere(
         "tests/slurm/test_preflight.py::test_a_job_that_may_go", "preflight", "is for a job script"
     ),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import Cluster
+from watchdogd.stacks import stack_folding
 
 CONFIG = """
 [slurm]
@@ -80,6 +82,26 @@ def test_a_job_that_would_waste_its_allocation(
     assert text in said
     assert "started" not in said
     assert "do not start: 1 thing is broken" in said
+
+
+def test_the_masks_of_all_ranks(slurm: Cluster, home: Path) -> None:
+    """Started by srun as the training will be; the GPUs, near one core each, are played."""
+    tool = home / "bin/nvidia-smi"
+    tool.parent.mkdir()
+    rows = r"GPU0\t X \tSYS\t0\t0\tN/A\nGPU1\tSYS\t X \t1\t1\tN/A\n"
+    gpus = r"00000000:F1:00.0, GPU-1\n00000000:F2:00.0, GPU-2\n"
+    tool.write_text(f"#!/bin/sh\n[ $1 = topo ] && printf '{rows}' || printf '{gpus}'\n")
+    tool.chmod(0o755)
+    asked = '--gpus 0 --srun "--ntasks=4 --ntasks-per-node=2 --label"'
+    state, said = start(
+        slurm, home, asked, f"export PATH={home}/bin:$PATH", "--nodes=2", "--ntasks-per-node=2"
+    )
+    assert state == "COMPLETED", said
+    here = stack_folding.numbers(os.sched_getaffinity(0))
+    at = said.index("warning  affinity     node[2,3]: none of its 2 ranks is bound to cores of its own")
+    table = [line.split() for line in said[at:].splitlines()[1:5]]
+    assert table[1:3] == [["0", here, "0", "(f1:00.0)", "0"], ["1", here, "1", "(f2:00.0)", "1"]]
+    assert table[3] == ["right:", "srun", "--cpu-bind=mask_cpu:0x1,0x2", "..."]
 
 
 def test_a_node_that_does_not_answer_is_to_be_left_out(slurm: Cluster, home: Path) -> None:

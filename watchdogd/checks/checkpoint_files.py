@@ -204,7 +204,7 @@ def content(entry: CheckpointPath) -> Content:
     mark = entry.path if _MARK.search(os.path.basename(entry.path)) else entry.mark
     size, files, newest, saved = 0, 0, entry.mtime, _NOTHING
     began, shards = float("inf"), dict[str, Shards]()
-    for path, name, seen in _files(entry.path):
+    for path, name, seen in every_file(entry.path):
         size, files, newest = size + seen.st_size, files + 1, max(newest, seen.st_mtime)
         if not _LOG.search(name):
             saved, began = saved.and_file(seen), min(began, seen.st_mtime)
@@ -223,7 +223,7 @@ def content(entry: CheckpointPath) -> Content:
     return Content(size, files, newest, mark, saved, min(began, newest), shards)
 
 
-def _files(top: str) -> Iterator[tuple[str, str, os.stat_result]]:
+def every_file(top: str) -> Iterator[tuple[str, str, os.stat_result]]:
     """Return path, name and stat of each file; a clean-up may take any of them away meanwhile."""
     if not os.path.isdir(top):
         yield top, os.path.basename(top), os.stat(top)

@@ -23,7 +23,8 @@ from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.parsers.quota.models import BYTES
 from watchdogd.plugin import Run
 from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, ask_quotas, automatic
-from watchdogd.preflight import gpu_trial
+from watchdogd.preflight import affinity, gpu_trial
+from watchdogd.preflight.affinity import NodeRanks
 from watchdogd.preflight.gpu_trial import Trial
 from watchdogd.preflight.verdicts import Facts, NodeDisk, Room
 from watchdogd.probe.node_answers import query_gpus
@@ -35,6 +36,7 @@ from watchdogd.system.pathname import file_name
 
 NODE_SCRIPT = r"""
 echo "@@ node ${SLURMD_NODENAME:-$(uname -n | cut -d. -f1)}"
+sed -n 's/^Cpus_allowed_list:/@@ cpus/p' /proc/self/status
 for path; do
     said=$(mktemp "$path/.watchdogd.XXXXXX" 2>&1)
     if [ $? = 0 ]; then
@@ -47,6 +49,7 @@ done
 """
 """Its arguments are folders: what is free in each, in KiB, after a file could be made there."""
 _DISK = re.compile(r"^@@ (?:free (\d+) (.+)|fail (.+?): (.*))$", re.MULTILINE)
+_CPUS = re.compile(r"^@@ cpus\s+(\S+)", re.MULTILINE)
 _SIZED = 3
 """So many of the newest checkpoints show what one needs."""
 
@@ -106,7 +109,27 @@ def facts(
         no_gpus=no_gpus,
         disks=tuple(disk for node, text in heard.texts.items() for disk in read_disks(node, text)),
         room=_room(checkpoints) if checkpoints else None,
+        given={node: read_cpus(text) for node, text in heard.texts.items()},
     )
+
+
+def ranks(
+    given: Mapping[str, frozenset[int]], options: Sequence[str], deadline: float
+) -> dict[str, NodeRanks] | str:
+    """Return the ranks of the job by node, started as `srun OPTIONS` will start the training, or why not.
+
+    It inherits what Slurm set in the job script, as that srun does. Inside of a step there is no other one.
+    """
+    if os.environ.get("SLURM_STEP_ID", "").isdecimal():
+        return {}
+    kept = {name: value for name, value in os.environ.items() if name.startswith(("SLURM_", "SRUN_"))}
+    words = ("srun", *options, "--input=none", "--kill-on-bad-exit=0", "--job-name=watchdogd")
+    answer = command.ask(
+        (*words, "sh", "-c", affinity.SCRIPT), deadline=deadline, env=command.environment(kept)
+    )
+    each = re.findall(r"\d+", re.sub(r"\(x\d+\)", "", os.environ.get("SLURM_JOB_CPUS_PER_NODE", "")))
+    found = affinity.read(answer.output, given, max(map(digits, each), default=None))
+    return found or answer.complaint("srun")
 
 
 def tried(run: Run, python: str, *, reduce: bool, deadline: float) -> Trial:
@@ -138,6 +161,12 @@ def read_disks(node: str, text: str) -> Iterator[NodeDisk]:
             yield NodeDisk(node, path, digits(free) * 1024)
         else:
             yield NodeDisk(node, refused, trouble=said.rpartition(": ")[2] or "a file cannot be made")
+
+
+def read_cpus(text: str) -> frozenset[int]:
+    """Return the CPUs that the job has on a node from what NODE_SCRIPT printed."""
+    match = _CPUS.search(text)
+    return affinity.cpus(match[1]) if match else frozenset()
 
 
 def _heard(

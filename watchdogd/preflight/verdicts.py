@@ -59,7 +59,7 @@ class Facts:
     """Facts about the job and its nodes.
 
     `stopped`: who stopped or finished the run; `unread`: why that is not known. `silent`: nodes without an
-    answer, with the reason; `suspects`: nodes under suspicion, likewise.
+    answer, with the reason; `suspects`: nodes under suspicion, likewise. `given`: the CPUs that the job has.
     """
 
     hosts: tuple[str, ...]
@@ -75,19 +75,21 @@ class Facts:
     no_gpus: str = ""
     disks: tuple[NodeDisk, ...] = ()
     room: Room | None = None
+    given: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that was looked at. CRITICAL stops the job; what could not be looked at does not.
 
-    `nodes` are those that are to be kept out.
+    `nodes` are those that are to be kept out; `table`: lines below it that show what was found.
     """
 
     status: Status
     topic: str
     text: str
     nodes: tuple[str, ...] = ()
+    table: tuple[str, ...] = ()
 
 
 def judge(facts: Facts, believed: Believed) -> tuple[Finding, ...]:

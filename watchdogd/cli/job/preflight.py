@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -19,8 +20,8 @@ from watchdogd.config.target_models import RunSection
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home, absolute
 from watchdogd.plugin import Status
-from watchdogd.preflight import gpu_trial, inspection, verdicts
-from watchdogd.preflight.verdicts import Believed, Finding
+from watchdogd.preflight import affinity, gpu_trial, inspection, surroundings, verdicts
+from watchdogd.preflight.verdicts import Believed, Facts, Finding
 from watchdogd.stacks import stack_folding
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.number import count
@@ -44,6 +45,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--all-reduce",
         action="store_true",
         help="an all-reduce across the nodes too, by the script's PyTorch",
+    )
+    parser.add_argument(
+        "--srun",
+        metavar="OPTIONS",
+        help="of the srun that starts the training: which cores and GPU each of its ranks has is shown",
     )
     parser.add_argument("--no-trial", action="store_true", help="compute nothing on the GPUs")
     parser.add_argument(
@@ -82,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         found = [_json(each) for each in findings]
         print_json({"go": not broken, "exclude": exclude, "nodes": list(nodes), "findings": found})
     else:
-        for line in _lines(findings, len(broken), exclude):
+        for line in _lines(findings, len(broken), exclude, tables=args.srun is not None):
             (note if args.spares else print_line)(line)
         if args.spares:
             print_line("" if broken else ",".join(nodes))
@@ -116,7 +122,39 @@ def _findings(args: argparse.Namespace) -> tuple[tuple[Finding, ...], tuple[str,
         deadline = seconds(args, "--deadline")
         tried = inspection.tried(run, args.python, reduce=args.all_reduce, deadline=deadline)
         findings += tuple(gpu_trial.judge(tried, believed.gpus))
-    return findings, facts.hosts
+    pattern = absolute(home, section.checkpoints) if section.checkpoints else None
+    return (
+        *findings,
+        *_started(args, facts, believed),
+        *_around(facts, pattern, gpus=bool(believed.gpus)),
+    ), facts.hosts
+
+
+def _started(args: argparse.Namespace, facts: Facts, believed: Believed) -> Iterator[Finding]:
+    """Look at the ranks as the training's srun will start them, where there are several or they have GPUs."""
+    several = (facts.tasks or 1) > 1 or believed.gpus
+    if facts.unasked or facts.silent or not (several or args.srun) or not os.environ.get("SLURM_JOB_ID"):
+        return
+    try:
+        options = shlex.split(args.srun or "")
+    except ValueError as error:
+        raise UsageError(f"preflight: --srun '{args.srun}': {error}") from None
+    found = inspection.ranks(facts.given, options, seconds(args, "--deadline"))
+    if isinstance(found, str):
+        yield Finding(Status.WARNING, affinity.TOPIC, f"which cores the ranks have is not known: {found}")
+        return
+    yield from affinity.judge(found)
+
+
+def _around(facts: Facts, checkpoints: str | None, *, gpus: bool) -> Iterator[Finding]:
+    if not gpus:
+        return
+    try:
+        largest = surroundings.largest_file(checkpoints) if checkpoints else None
+    except OSError:
+        largest = None  # the room for checkpoints has said so
+    caches, fabric = surroundings.caches(os.environ), surroundings.fabric(os.environ)
+    yield from surroundings.judge(tuple(caches), fabric, largest, nodes=len(facts.hosts))
 
 
 def _configured(home: Home, name: str) -> tuple[Config, RunSection]:
@@ -145,9 +183,11 @@ def _exported(name: str) -> int | None:
     return number
 
 
-def _lines(findings: Sequence[Finding], broken: int, exclude: str) -> Iterator[str]:
+def _lines(findings: Sequence[Finding], broken: int, exclude: str, *, tables: bool) -> Iterator[str]:
     for finding in findings:
         yield f"{_WORDS[finding.status]:<8} {finding.topic:<12} {finding.text}"
+        if tables or finding.status is not Status.OK:
+            yield from (f"{'':<21} {line}" for line in finding.table)
     if not broken:
         yield "go"
         return
@@ -161,4 +201,5 @@ def _json(finding: Finding) -> dict[str, object]:
         "topic": finding.topic,
         "text": finding.text,
         "nodes": list(finding.nodes),
+        "table": list(finding.table),
     }
