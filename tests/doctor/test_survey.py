@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from watchdogd.batch import commands
 from watchdogd.batch.sinfo import Partition, read_partitions
 from watchdogd.cli import main
 from watchdogd.cli.setup import init
 from watchdogd.cli.setup.init import render
 from watchdogd.config.loading import parse
+from watchdogd.daemon.setup import Setup
+from watchdogd.doctor.diagnosis import Installation
 from watchdogd.doctor.setup_wizard import Survey, survey
+from watchdogd.home.layout import Home
+
+Says = pytest.CaptureFixture[str]
 
 SINFO = """\
 debug|30:00|2|(null)|NO
@@ -44,6 +50,7 @@ def test_the_chain_lives_where_it_costs_least() -> None:
     "found",
     [
         Survey(),
+        Survey(pbs=True),
         Survey(slurm=True, slurm_trouble='it said "no"\n[daemon]'),
         Survey(
             partitions=read_partitions(SINFO),
@@ -73,6 +80,28 @@ def test_every_commented_table_is_sound_once_it_is_taken_in(tmp_path: Path) -> N
     assert {"slack", "mail", "console"} <= set(tables["channels"])
     assert set(tables["runs"]) == {"run-17"}
     assert set(tables["disks"]) == {"home"}
+
+
+@pytest.mark.parametrize(
+    ("tools", "backend"),
+    [(("squeue", "qstat"), "slurm"), (("qstat",), "pbs"), (("qstat", "qconf"), "none"), ((), "none")],
+)
+def test_which_batch_system_is_here_and_what_init_makes_of_it(
+    tools: tuple[str, ...], backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Says
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in tools:
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    assert main(["--home", str(tmp_path / "home"), "init"]) == 0
+    assert commands.here() == backend
+    assert ("Slurm: not found, but PBS" in capsys.readouterr().out) is (backend == "pbs")
+    written = (tmp_path / "home/config.toml").read_text()
+    assert ("its jobs are asked for by qstat" in written) is (backend == "pbs")
+    (tmp_path / "home/config.toml").write_text(written + '\n[runs.tr4]\nlog = "/tmp/x"\n')
+    home = Home.existing(str(tmp_path / "home"))
+    (run,) = Installation.of(home, Setup.load(home)).runs()
+    assert run.backend == backend
 
 
 def test_places_that_the_site_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

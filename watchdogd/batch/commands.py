@@ -1,7 +1,8 @@
-"""Commands of the batch systems about a job, as people type them."""
+"""Which batch system is here, and its commands about a job, as people type them."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 
 
@@ -53,6 +54,16 @@ PROCESS_COMMANDS = BatchCommands(
     look="",
     rename="",
 )
+
+
+def here() -> str:
+    """Return the batch system whose commands this machine has: slurm, pbs, or none.
+
+    Grid Engine has a qstat too, which answers otherwise; it is known by its qconf.
+    """
+    if shutil.which("squeue"):
+        return "slurm"
+    return "pbs" if shutil.which("qstat") and not shutil.which("qconf") else "none"
 
 
 def of(backend: str) -> BatchCommands:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from watchdogd.batch import pbs, pending_reasons, slurm
+from watchdogd.batch import commands, pbs, pending_reasons, slurm
 from watchdogd.batch.models import Job
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.batch.run_models import slurm_users
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     config = load(home)
     users = slurm_users(config, home.watcher)
-    pbs_alone = config.runs and all(each.backend == "pbs" for each in config.runs.values())
+    pbs_alone = {each.backend for each in config.runs.values()} == {"pbs"} or commands.here() == "pbs"
     seen = pbs.all_jobs(QUERY_DEADLINE) if pbs_alone else slurm.all_jobs()
     jobs = order(job for job in seen if job.user in users and not job.ended and not job.own)
     if args.json:

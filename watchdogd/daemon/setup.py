@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import shutil
 import socket
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
+from watchdogd.batch import commands
 from watchdogd.config.loading import load
 from watchdogd.config.models import Config, Maintenance
 from watchdogd.daemon import dependencies
@@ -127,8 +127,7 @@ class Setup:
     @classmethod
     def _of(cls, config: Config, home: Home, whole: bool) -> Setup:
         catalog = discover(home)
-        backend = "slurm" if shutil.which("squeue") else "none"
-        built = checks_module.build(config, catalog, home, backend, whole=whole)
+        built = checks_module.build(config, catalog, home, commands.here(), whole=whole)
         checks, files, mounts = dependencies.placed(built)
         return cls(
             config=config,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from watchdogd.batch import scontrol
+from watchdogd.batch import commands, scontrol
 from watchdogd.batch.run_models import run_of
 from watchdogd.chain import link_script
 from watchdogd.chain.link_script import LinkOptions
@@ -92,10 +92,9 @@ class Installation:
         return self.wish.partition or self.config.slurm.partition or ""
 
     def runs(self) -> Sequence[Run]:
-        backend = "slurm" if shutil.which("squeue") else "none"
+        usual = commands.here()
         return [
-            run_of(name, section, self.config, self.home, backend)
-            for name, section in self.config.runs.items()
+            run_of(name, section, self.config, self.home, usual) for name, section in self.config.runs.items()
         ]
 
 

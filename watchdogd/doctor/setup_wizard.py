@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count
 
+from watchdogd.batch import commands
 from watchdogd.batch.models import Job
 from watchdogd.batch.sinfo import PARTITION_FORMAT, Partition, read_partitions
 from watchdogd.config.loading import parse
@@ -186,6 +187,7 @@ class Survey:
 
     partitions: tuple[Partition, ...] = ()
     slurm: bool = False
+    pbs: bool = False
     slurm_trouble: str = ""
     quota_tools: tuple[str, ...] = ()
     gpu_tools: tuple[str, ...] = ()
@@ -202,11 +204,13 @@ class Survey:
 
 def survey() -> Survey:
     """Look around; takes at most some seconds, and never fails."""
-    slurm = shutil.which("squeue") is not None
+    backend = commands.here()
+    slurm = backend == "slurm"
     partitions, trouble = _partitions() if slurm else ((), "")
     return Survey(
         partitions=partitions,
         slurm=slurm,
+        pbs=backend == "pbs",
         slurm_trouble=trouble,
         quota_tools=tuple(tool for tool in QUOTA_TOOLS if shutil.which(tool)),
         gpu_tools=tuple(tool for tool in GPU_TOOLS if shutil.which(tool)),

@@ -88,6 +88,15 @@ def _daemon(group: str | None) -> list[str]:
 
 
 def _slurm(found: Survey, group: str | None) -> list[str]:
+    if found.pbs:
+        return [
+            "# PBS was found here: its jobs are asked for by qstat.",
+            "# watchdogd itself is no job there: it lives on a login node, by 'start --local' or cron.",
+            "[slurm]",
+            f"group = {toml_string(group)}   # whose jobs count, whoever of them starts it: its members'"
+            if group
+            else '# users = ["alice", "bob"]   # whose jobs count; left out: your own',
+        ]
     if not found.slurm:
         return ["# No Slurm was found here: runs are watched as processes (pid_file or command)."]
     chosen = found.cpu_partition
@@ -132,13 +141,14 @@ type = "console"     # the daemon's own log""".splitlines()
 
 
 def _runs(found: Survey) -> list[str]:
-    how = "'watchdogd watch JOB' adds one for a live job:" if found.slurm else "One table for each:"
-    process = "" if found.slurm else '# pid_file = "/path/of/train.pid"\n'
+    jobs = found.slurm or found.pbs
+    how = "'watchdogd watch JOB' adds one for a live job:" if jobs else "One table for each:"
+    process = "" if jobs else '# pid_file = "/path/of/train.pid"\n'
     gpus = f"   # found here: {', '.join(found.gpu_tools)}" if found.gpu_tools else ""
     return f"""\
 # Trainings. {how}
 # [runs.run-17]
-# job_name = "my-training"          # the Slurm job's name; left out: the run's
+# job_name = "my-training"          # the job's name; left out: the run's
 {process}# log = "/scratch/me/logs/train*.log"
 # stale_after = "20m"               # silence that counts as a hang; left out: learned
 # kill_switch = "/scratch/me/kill-switch"
@@ -182,13 +192,14 @@ def _names(gids: set[int]) -> list[str]:
 def _say(home: Home, found: Survey) -> None:
     print_line(f"made {home.path}")
     slurm = ", ".join(map(str, found.partitions)) or found.slurm_trouble or "no partitions"
-    print_line(f"  Slurm: {one_line(slurm) if found.slurm else 'not found'}")
+    none = "not found, but PBS" if found.pbs else "not found"
+    print_line(f"  Slurm: {one_line(slurm) if found.slurm else none}")
     print_line(f"  quota tools: {', '.join(found.quota_tools) or 'none'}")
     print_line(f"  GPU tools: {', '.join(found.gpu_tools) or 'none here; those of the nodes are used'}")
     print_line(f"  mail relay on this machine: {'yes' if found.mail_relay else 'no'}")
     print_line(f"  disks: {', '.join(found.places.values()) or 'none named by SCRATCH, WORK or PROJECT'}")
     print_line(f"next: say in {home.config} whom to notify, and what to watch:")
-    verbs = ("watch JOB" if found.slurm else "config", "doctor", "start")
+    verbs = ("watch JOB" if found.slurm or found.pbs else "config", "doctor", "start")
     print_line(f"  {', '.join(map(home.command, verbs))}")
 
 

@@ -6,10 +6,9 @@ import argparse
 import contextlib
 import glob
 import re
-import shutil
 import time
 
-from watchdogd.batch import pbs, slurm
+from watchdogd.batch import commands, pbs, slurm
 from watchdogd.batch.models import Job
 from watchdogd.batch.run_models import slurm_users
 from watchdogd.batch.slurm import QUERY_DEADLINE
@@ -40,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     config = load(home)
     me = own_name()
-    pbs_here = not shutil.which("squeue") and shutil.which("qstat") is not None
+    pbs_here = commands.here() == "pbs"
     jobs = pbs.all_jobs(QUERY_DEADLINE) if pbs_here else slurm.all_jobs()
     job = setup_wizard.choose(jobs, args.job, me)
     users = slurm_users(config, home.watcher)
