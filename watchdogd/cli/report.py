@@ -11,7 +11,7 @@ from watchdogd.cli.lookup import store_of
 from watchdogd.cli.output import print_line, seconds
 from watchdogd.config.loading import load
 from watchdogd.errors import HomeError
-from watchdogd.home.layout import Home
+from watchdogd.home.layout import Home, absolute
 from watchdogd.system import umask
 from watchdogd.system.smallfile import replace_file
 
@@ -46,9 +46,13 @@ def page(home: Home, since: float, *, live: bool = False) -> str:
     from watchdogd.web.render import render
 
     now = time.time()
-    name = load(home, pressing=True).daemon.name
+    config = load(home, pressing=True)
+    logs = {name: absolute(home, run.log) for name, run in config.runs.items() if run.log}
     with store_of(home) as store:
-        return render(gather(home, store, status.read(home), name, since=now - since, now=now), live=live)
+        content = gather(
+            home, store, status.read(home), config.daemon.name, since=now - since, now=now, logs=logs
+        )
+        return render(content, live=live)
 
 
 def _mode(file: Path, home: Home) -> int:

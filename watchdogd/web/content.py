@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import defaultdict
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch import run_models
 from watchdogd.batch.run_models import IDLE, plugin_of
+from watchdogd.errors import WatchdogError
 from watchdogd.history.models import STALLED
 from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Plugin, Status
 from watchdogd.plugins import modules
+from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import open_plain, parse_json
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
 from watchdogd.web.columns import ROUND, cells_of, columns_of
+from watchdogd.web.experiment_trackers import Tracker, trackers
 from watchdogd.web.run_forecast import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
 
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from watchdogd.home.layout import Home
     from watchdogd.incidents.models import Incident
     from watchdogd.notify.notification import Message, Notification
+    from watchdogd.web.timeline import Points
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,9 @@ class RunRow:
     charts: tuple[DrawnChart, ...] = ()
     explained: tuple[Explanation, ...] = ()
     cells: Mapping[str, str] = field(default_factory=dict)
+    gained: float | None = None
+    """What `far` counts, since the beginning of the page; None: not known."""
+    trackers: tuple[Tracker, ...] = ()
 
     @property
     def state(self) -> str:
@@ -207,9 +216,19 @@ class PageContent:
 
 
 def gather(
-    home: Home, store: Store, status: Mapping[str, Any], name: str, *, since: float, now: float
+    home: Home,
+    store: Store,
+    status: Mapping[str, Any],
+    name: str,
+    *,
+    since: float,
+    now: float,
+    logs: Mapping[str, str] = MappingProxyType({}),
 ) -> PageContent:
-    """Gather the page's content from `since` to `now`. HistoryError where the history cannot be read."""
+    """Gather the page's content from `since` to `now`. HistoryError where the history cannot be read.
+
+    `logs` are the runs' logs as config.toml names them: experiment trackers may lie beside.
+    """
     measures = store.measures(None, since)
     incidents = store.incidents(since=since)
     gaps = store.gaps(since)
@@ -219,9 +238,12 @@ def gather(
         since, min((points[0][0] for each in series.values() for points in each.values()), default=since)
     )
     rows = _incident_rows(home, incidents)
-    charts = _charts(measures, series, status)
+    charts, beside = _charts(measures, series, status), _trackers(logs)
     runs = [
-        _run(run, status, series, rows, gaps, since, now, tuple(charts.pop(run, ())), explained)
+        replace(
+            _run(run, status, series, rows, gaps, since, now, tuple(charts.pop(run, ())), explained),
+            trackers=beside.get(run, ()),
+        )
         for run in _runs(status["checks"], measures)
     ]
     return PageContent(
@@ -274,7 +296,7 @@ def _run(
         since=since,
         now=now,
     )
-    done = next((points[_DONE] for points in mine.values() if _DONE in points), ())
+    done: Points = next((points[_DONE] for points in mine.values() if _DONE in points), ())
     progress = [each["progress"] for each in results if each.get("progress")]
     moves = run_models.run_state(results) == "running"
     return RunRow(
@@ -287,7 +309,18 @@ def _run(
         charts,
         tuple(each for each in explained if each.check.startswith(f"{run}/")),
         cells_of(results, columns_of(status), now, status.get("round_every") or ROUND),
+        done[-1][1] - done[0][1] if len(done) > 1 else None,
     )
+
+
+def _trackers(logs: Mapping[str, str]) -> dict[str, tuple[Tracker, ...]]:
+    """Return the experiment trackers beside each run's log; none from the first that does not answer on."""
+    place, found = BoundedIO("the logs' file system"), {}
+    for run, pattern in logs.items():
+        with contextlib.suppress(OSError, WatchdogError):
+            found[run] = place.attempt(partial(trackers, pattern))
+    place.close()
+    return found
 
 
 def _charts(
