@@ -12,6 +12,7 @@ import pytest
 
 from tests.lab.dog import Dog
 from tests.lab.forked import Running
+from tests.servers.web import Answer, WebServer
 from tests.waiting import wait_until
 from watchdogd.cli import main
 from watchdogd.cli.setup.plugins import type_name
@@ -287,6 +288,15 @@ def test_notify_says_what_was_delivered(dog: Dog, tmp_path: Path) -> None:
     told = {each["channel"]: each for each in dog.json("notify", "--test")}
     assert (told["alerts"]["delivered"], told["hook"]["delivered"]) == (True, False)
     assert "Connection refused" in told["hook"]["trouble"]
+
+
+def test_notify_says_what_the_server_tells_of_the_configuration(dog: Dog, endpoint: WebServer) -> None:
+    endpoint.behave(Answer(200, "ok", (("X-Version-Id", "9.11.0"),)))
+    with (dog.home / "config.toml").open("a") as config:
+        config.write(f'[channels.chat]\ntype = "slack"\nwebhook_url = "{endpoint.url}/hooks/x"\n')
+    done = dog("notify", "--test", "chat")
+    assert (done.returncode, done.stdout.partition("; but ")[0]) == (0, "chat: delivered")
+    assert done.stdout.rstrip().endswith("write blocks = false")
 
 
 def test_a_switch_pressed_is_told_and_recorded(

@@ -66,6 +66,12 @@ ELSEWHERE = {
         '"--log"',
         "wants a log whose lines bear times",
     ),
+    **{
+        command: Elsewhere(
+            "tests/web/test_morning.py::test_the_verb_prints_it_and_sends_it", words, "wants a day of history"
+        )
+        for command, words in (("watchdogd digest", '"digest"'), ("watchdogd digest --send", '"--send"'))
+    },
     "createuser watchdogd --pwprompt": Elsewhere(
         "tests/history/test_postgres.py::test_the_page_of_the_history_can_be_followed",
         "createuser",

@@ -62,6 +62,7 @@ SHORT: dict[str, tuple[str, ...]] = {
     "unsilence": ("scratch",),
     "incidents": ("",), "history": ("",), "backtest": ("",), "export": ("-o {disk}/export.json",),
     "import": ("{disk}/export.json",), "preflight": ("--run run-17",), "stacks": ("run-17",),
+    "digest": ("", "--send"),
     "env": ("run-17",), "gpus": ("run-17",), "report": ("", "-o {disk}/report.html"),
     "notify": ("--test",), "outbox": ("",), "relay": ("",), "config": ("",), "plugins": ("",),
     "completion": ("bash",), "queue": ("",), "nodes": ("--add n017", "", "--remove n017"),

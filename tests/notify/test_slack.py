@@ -1,7 +1,9 @@
 """Slack on a real server: what arrives, how it is escaped, and every way in which Slack says no."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +15,10 @@ from tests.notify.values import letter, message
 from tests.servers import slack as slack_server
 from tests.servers.slack import SlackServer
 from tests.servers.web import Answer, Fault, WebServer
+from watchdogd.config.loading import parse
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.channel import Sender
-from watchdogd.notify.channels.slack import BLOCK_LIMIT, BLOCKS, TEXT_LIMIT, Bot, Webhook, blocks
+from watchdogd.notify.channels.slack import BLOCK_LIMIT, BLOCKS, TEXT_LIMIT, Bot, Form, Webhook, blocks
 from watchdogd.notify.notification import Item, Notification
 
 
@@ -234,3 +237,105 @@ def test_errors_of_the_web_api_that_pass(slack: SlackServer, bot: Bot) -> None:
     ]:
         slack.behave([refusal])
         assert _refused(bot).permanent is permanent
+
+
+HERE = "<!here> <@U024BE7LH>"
+
+
+def _shown(payload: Mapping[str, Any]) -> str:
+    """All that people see of what was posted."""
+    return json.dumps([payload["text"], payload.get("blocks", [])])
+
+
+@pytest.mark.parametrize("kind", ["webhook", "bot"])
+@pytest.mark.parametrize("shows_blocks", [True, False])
+@pytest.mark.parametrize(
+    ("changes", "calls"),
+    [
+        ({}, True),
+        ({"quiet": True}, False),
+        ({"status": "WARNING"}, False),
+        ({"status": "REMINDER"}, False),
+        ({"status": "RESOLVED"}, False),
+    ],
+)
+def test_what_is_critical_alone_calls_somebody(
+    slack: SlackServer, keep: Keep, kind: str, shows_blocks: bool, changes: Mapping[str, Any], calls: bool
+) -> None:
+    form = Form(HERE, blocks=shows_blocks)
+    sender = Webhook(slack.url, form) if kind == "webhook" else Bot(slack.token, "#a", slack.api, form)
+    keep(sender).send(letter(**changes), ())
+    [posted] = slack.messages
+    assert (HERE in _shown(posted.payload)) is calls
+    assert posted.text.startswith(letter(**changes).message.headline), "the first line stays what it is"
+
+
+def test_nobody_is_called_by_default(slack: SlackServer, keep: Keep) -> None:
+    keep(Webhook(slack.url)).send(letter(), ())
+    assert "<" not in _shown(slack.messages[0].payload)
+
+
+@pytest.mark.parametrize("kind", ["webhook", "bot"])
+def test_without_blocks_the_whole_message_is_text(slack: SlackServer, keep: Keep, kind: str) -> None:
+    form = Form(blocks=False)
+    sender = keep(Webhook(slack.url, form) if kind == "webhook" else Bot(slack.token, "#a", slack.api, form))
+    evil = "<!channel> @all @alice bob@example.org"
+    root = replace(letter(body=f"    {evil}"), receipt="")
+    root = replace(root, receipt=sender.send(root, ()))
+    if kind == "bot":
+        sender.send(letter(name="later", status="RESOLVED", opens=False), (root,))
+    for posted in slack.messages:
+        assert "blocks" not in posted.payload
+    said = slack.messages[0].text
+    assert "bob@example.org" in said, "an address stays as it is"
+    assert not {"<!channel>", "@all", "@alice"} & set(said.split()), "a log's line calls nobody"
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (Answer(200, "ok", (("X-Version-Id", "9.11.0"),)), "Mattermost"),
+        (Answer(200, '{"success":true}'), "Rocket.Chat"),
+        (Answer(400, '{"message": "Unable to parse the request"}'), "takes no blocks"),
+    ],
+)
+def test_a_server_that_drops_blocks_says_so(
+    slack: SlackServer, keep: Keep, answer: Answer, hint: str
+) -> None:
+    slack.behave([answer])
+    hook = keep(Webhook(slack.url))
+    hook.send(letter(), ())
+    assert hint in hook.hint
+    assert "blocks = false" in hook.hint
+    slack.behave([Answer(200, answer.text, answer.headers)] if answer.status == 200 else [])
+    heeded = keep(Webhook(slack.url, Form(blocks=False)))
+    heeded.send(letter(), ())
+    assert heeded.hint == ""
+
+
+def test_slack_itself_gets_no_hint(slack: SlackServer, keep: Keep) -> None:
+    hook = keep(Webhook(slack.url))
+    hook.send(letter(), ())
+    assert hook.hint == ""
+
+
+@pytest.mark.parametrize(
+    ("keys", "wrong"),
+    [
+        ('mention = "<!here> <@U024BE7LH> <!subteam^S0614TZR7>"', ""),
+        ('mention = "@here @alice.b"\nblocks = false', ""),
+        ('mention = "@here"', "'@here' calls nobody"),
+        ('mention = "alice"\nblocks = false', "'alice' calls nobody"),
+        ('mention = "<!there>"', "'<!there>' calls nobody"),
+        ('mention = "<@alice>"', "'<@alice>' calls nobody"),
+        ('blocks = "maybe"', "blocks"),
+    ],
+)
+def test_a_mention_that_calls_nobody_is_an_error(keys: str, wrong: str, tmp_path: Path) -> None:
+    text = f'[channels.slack]\ntype = "slack"\nwebhook_url = "https://hooks.example.org/x"\n{keys}\n'
+    if not wrong:
+        parse(text, tmp_path / "config.toml")
+        return
+    with pytest.raises(ConfigError) as caught:
+        parse(text, tmp_path / "config.toml")
+    assert wrong in str(caught.value)

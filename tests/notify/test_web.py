@@ -1,7 +1,11 @@
 """HTTP under every misbehaviour: a deadline that holds, errors that show no secret, bounded answers."""
 
 import email.utils
+import hmac
+import json
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -9,9 +13,13 @@ from tests.notify.conftest import Keep
 from tests.notify.drip import dripping
 from tests.notify.values import NOON, letter
 from tests.servers.web import Answer, Fault, WebServer
+from watchdogd.config.loading import parse
 from watchdogd.errors import ConfigError, DeliveryError
+from watchdogd.home.layout import Home
+from watchdogd.notify.channel import Sender
 from watchdogd.notify.channels.webhook import JsonWebhook
 from watchdogd.notify.http_client import ANSWER_LIMIT, Web
+from watchdogd.notify.senders import channel_of
 from watchdogd.units import iso
 
 
@@ -200,3 +208,96 @@ def test_an_address_that_is_none_is_found_before_the_first_message_and_not_repea
     with pytest.raises(ConfigError) as caught:
         JsonWebhook(f"https://{host}/T0KEN")
     assert str(caught.value) == "url of the webhook is no address: write it as https://host/path"
+
+
+HOOK = '[channels.hook]\ntype = "webhook"\nurl = "{url}/hook"\n'
+
+
+def _hook(endpoint: WebServer, keys: str, tmp_path: Path) -> Sender:
+    """The sender of a webhook with these further keys."""
+    config = parse(HOOK.format(url=endpoint.url) + keys, tmp_path / "config.toml")
+    return channel_of(config, "hook").make_sender(Home(tmp_path))
+
+
+def test_headers_and_the_signature_go_with_the_body(
+    endpoint: WebServer, keep: Keep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_AUTH", "Bearer t0p-s3cret-token")
+    (tmp_path / "signing").write_text("s3cr3t-of-the-hook\n")
+    keys = 'headers = { Authorization = "env:HOOK_AUTH", X-Priority = "5" }\nsecret = "file:signing"\n'
+    keep(_hook(endpoint, keys, tmp_path)).send(letter(), ())
+    [request] = endpoint.requests
+    assert request.headers["authorization"] == "Bearer t0p-s3cret-token"
+    assert request.headers["x-priority"] == "5"
+    openssl = ["openssl", "dgst", "-sha256", "-hmac", "s3cr3t-of-the-hook", "-r"]
+    said = subprocess.run(openssl, input=request.body, capture_output=True, check=True, timeout=60).stdout
+    assert request.headers["x-hub-signature-256"] == f"sha256={said.decode().split()[0]}"
+    assert request.json()["headline"] == letter().message.headline
+
+
+def test_a_server_that_repeats_the_headers_shows_no_secret(
+    endpoint: WebServer, keep: Keep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_AUTH", "Bearer t0p-s3cret-token")
+    endpoint.behave(Answer(401, "no: t0p-s3cret-token, s3cr3t-of-the-hook"))
+    keys = 'headers = { Authorization = "env:HOOK_AUTH" }\nsecret = "s3cr3t-of-the-hook"\n'
+    with pytest.raises(DeliveryError) as caught:
+        keep(_hook(endpoint, keys, tmp_path)).send(letter(), ())
+    assert str(caught.value).endswith("no: ****, ****")
+
+
+@pytest.mark.parametrize(
+    ("body", "sent", "kind"),
+    [
+        ('{"text": {{ headline | tojson }}}', b'{"text": "[CRITICAL] run-17: no new line for 25m"}', "json"),
+        ("{{ status }} {{ target }}: {{ items | length }}", b"CRITICAL run-17: 1", "plain"),
+        ("{% for each in items %}{{ each.incident }}={{ each.check }}{% endfor %}", None, "plain"),
+    ],
+)
+def test_a_template_makes_the_body(
+    endpoint: WebServer, keep: Keep, tmp_path: Path, body: str, sent: bytes | None, kind: str
+) -> None:
+    keep(_hook(endpoint, f"body = {json.dumps(body)}\nsecret = 'x'\n", tmp_path)).send(letter(), ())
+    [request] = endpoint.requests
+    assert request.body == (sent or b"17=run-17/log_staleness")
+    assert kind in request.headers["content-type"]
+    assert (
+        request.headers["x-hub-signature-256"] == "sha256=" + hmac.digest(b"x", request.body, "sha256").hex()
+    )
+
+
+def test_a_header_of_ones_own_wins(endpoint: WebServer, keep: Keep, tmp_path: Path) -> None:
+    keys = """body = "x"\nheaders = { Content-Type = "application/x-thing" }\n"""
+    keep(_hook(endpoint, keys, tmp_path)).send(letter(), ())
+    assert endpoint.requests[0].headers["content-type"] == "application/x-thing"
+
+
+@pytest.mark.parametrize(
+    ("keys", "wrong"),
+    [
+        ('body = "{{ statis }}"', "did you mean 'status'?"),
+        ('body = "a\\n{{ status"', "line 2 is no Jinja2"),
+        ('body = "{{ items[0].incident }}"', "in a message without items"),
+        ('body = "{{ 1 / 0 }}"', "ZeroDivisionError"),
+        ('body = "{{ headline.__class__.__mro__ }}"', "unsafe"),
+        ("body = \"{% include '/etc/passwd' %}\"", "TypeError"),
+        ('headers = { "X Y" = "5" }', "is no name of a header"),
+        ('headers = { Authorization = "Bearer env:TOKEN" }', "the whole value is the secret"),
+        ("headers = 5", "headers"),
+        ('secret = ""', "secret"),
+    ],
+)
+def test_a_webhook_that_cannot_be_is_an_error_of_the_configuration(
+    endpoint: WebServer, keys: str, wrong: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _hook(endpoint, keys, tmp_path)
+    assert wrong in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_secrets_of_headers_are_secrets(tmp_path: Path, endpoint: WebServer) -> None:
+    keys = 'headers = { Authorization = "env:HOOK_AUTH", Plain = "shown-to-nobody" }\n'
+    config = parse(HOOK.format(url=endpoint.url) + keys, tmp_path / "config.toml")
+    assert "HOOK_AUTH" in {secret.variable for _, secret in config.secrets()}
+    assert "shown-to-nobody" not in config.model_dump_json()

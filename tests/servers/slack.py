@@ -1,4 +1,4 @@
-"""A server that speaks as Slack does: incoming webhooks, chat.postMessage and chat.update.
+"""A server that speaks as Slack does: incoming webhooks, chat.postMessage, chat.update and reactions.
 
 Answers as in Slack's public documentation (docs.slack.dev: "Sending messages using incoming webhooks",
 "Rate limits", the methods' pages): a webhook says `ok` or one word with an HTTP status; the Web API says
@@ -7,6 +7,7 @@ Answers as in Slack's public documentation (docs.slack.dev: "Sending messages us
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,12 @@ from tests.servers.web import Answer, Request, WebServer
 WEBHOOK = "/services/T0000/B0000/webhook-secret"
 API = "/api/"
 TOKEN = "xoxb-bot-token"  # the form of a real bot's token
+_ABOUT_PEOPLE = {
+    "reactions.get": "reactions:read",
+    "reactions.add": "reactions:write",
+    "users.info": "users:read",
+}
+"""Methods, and the scope that each needs; arguments of those that read come as a form, never as JSON."""
 CONTENT = ("text", "blocks", "attachments")
 
 
@@ -78,6 +85,10 @@ class SlackServer(WebServer):
     def __init__(self) -> None:
         super().__init__()
         self._posted: list[Posted] = []
+        self._reactions: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        self.people: dict[str, Mapping[str, Any]] = {}
+        self.scopes = {"chat:write", "reactions:read", "reactions:write", "users:read"}
+        """What users.info says of members, by their IDs, and what the bot may do."""
 
     @property
     def url(self) -> str:
@@ -93,6 +104,19 @@ class SlackServer(WebServer):
     def messages(self) -> list[Posted]:
         """What was posted or updated so far; refused attempts stand in `requests` alone."""
         return list(self._posted)
+
+    def react(self, posted: Posted, name: str, user: str) -> None:
+        """A member reacts to a message."""
+        self._reactions[posted.payload["channel"], posted.ts][name].append(user)
+
+    def take_back(self, posted: Posted, name: str, user: str) -> None:
+        """A member takes a reaction back."""
+        self._reactions[posted.payload["channel"], posted.ts][name].remove(user)
+
+    def reactions(self, posted: Posted) -> Mapping[str, list[str]]:
+        """Who reacted to a message, by the reactions' names."""
+        found = self._reactions[posted.payload["channel"], posted.ts]
+        return {name: users for name, users in found.items() if users}
 
     def respond(self, request: Request) -> Answer:
         """As Slack does with a well-meant request."""
@@ -111,6 +135,8 @@ class SlackServer(WebServer):
         refusal = self._objection(method, payload, request)
         if refusal:
             return refusal(request)
+        if method in _ABOUT_PEOPLE:
+            return Answer(200, json.dumps(self._about_people(method, payload)))
         posted = self._take(method, payload, request)
         answer = {"ok": True, "channel": payload["channel"], "ts": posted.ts, "message": dict(payload)}
         return Answer(200, json.dumps(answer), (("Content-Type", "application/json"),))
@@ -120,16 +146,34 @@ class SlackServer(WebServer):
         faults = {
             NOT_AUTHED: not authorization,
             INVALID_AUTH: authorization != f"Bearer {self.token}",
-            UNKNOWN_METHOD: method not in {"chat.postMessage", "chat.update"},
-            CHANNEL_NOT_FOUND: not payload.get("channel"),
-            NO_TEXT: not any(payload.get(part) for part in CONTENT),
-            MESSAGE_NOT_FOUND: method == "chat.update" and not self._stands(payload),
+            UNKNOWN_METHOD: method not in {"chat.postMessage", "chat.update", *_ABOUT_PEOPLE},
+            CHANNEL_NOT_FOUND: not payload.get("channel") and method != "users.info",
+            NO_TEXT: method not in _ABOUT_PEOPLE and not any(payload.get(part) for part in CONTENT),
+            MESSAGE_NOT_FOUND: method in {"chat.update", "reactions.get", "reactions.add"}
+            and not self._stands(payload),
         }
         return next((refusal for refusal, holds in faults.items() if holds), None)
 
+    def _about_people(self, method: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        if (needed := _ABOUT_PEOPLE[method]) not in self.scopes:
+            return {"ok": False, "error": "missing_scope", "needed": needed, "provided": "chat:write"}
+        if method == "users.info":
+            known = self.people.get(payload["user"])
+            return {"ok": True, "user": known} if known else {"ok": False, "error": "user_not_found"}
+        found = self._reactions[payload["channel"], payload["timestamp"]]
+        if method == "reactions.add":
+            if "UBOT" in found[payload["name"]]:
+                return {"ok": False, "error": "already_reacted"}
+            found[payload["name"]].append("UBOT")
+            return {"ok": True}
+        shown = [{"name": name, "users": who, "count": len(who)} for name, who in found.items() if who]
+        message = {"ts": payload["timestamp"], **({"reactions": shown} if shown else {})}
+        return {"ok": True, "type": "message", "channel": payload["channel"], "message": message}
+
     def _stands(self, payload: Mapping[str, Any]) -> bool:
         return any(
-            each.ts == payload.get("ts") and each.payload.get("channel") == payload.get("channel")
+            each.ts == payload.get("ts", payload.get("timestamp"))
+            and each.payload.get("channel") == payload.get("channel")
             for each in self._posted
         )
 

@@ -77,6 +77,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "backtest",
             "show which alerts the present configuration would have brought",
         ),
+        "digest": ("digest", "print the morning message: progress, hours lost, disks; --send sends it"),
         "report": ("report", "write all that is known as one HTML file, for a shared folder"),
         "export": (
             "export",

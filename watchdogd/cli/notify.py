@@ -15,7 +15,7 @@ from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message import test_message
-from watchdogd.notify.notification import addressed
+from watchdogd.notify.notification import Message, addressed
 from watchdogd.notify.senders import sender_of
 from watchdogd.system.text import nearest
 
@@ -41,28 +41,33 @@ def run(args: argparse.Namespace) -> int:
         )
     chosen = [args.channel] if args.channel else list(config.channels)
     with redirect_stdout(sys.stderr if args.json else sys.stdout):  # the console channel's own words
-        troubles = {name: _send(name, config, home) for name in chosen}
+        now = time.time()
+        message = test_message(config.daemon.name, socket.gethostname(), now)
+        tried = {name: deliver(name, message, config, home) for name in chosen}
     if args.json:
         print_json(
-            [{"channel": name, "delivered": not why, "trouble": why} for name, why in troubles.items()]
+            [
+                {"channel": name, "delivered": not why, "trouble": why, "hint": hint}
+                for name, (why, hint) in tried.items()
+            ]
         )
     else:
-        for name, why in troubles.items():
-            print_line(f"{name}: not delivered: {why}" if why else f"{name}: delivered")
-    return NOT_DELIVERED if any(troubles.values()) else 0
+        for name, (why, hint) in tried.items():
+            said = f"not delivered: {why}" if why else "delivered"
+            print_line(f"{name}: {said}{'; but ' if hint else ''}{hint}")
+    return NOT_DELIVERED if any(why for why, _ in tried.values()) else 0
 
 
-def _send(name: str, config: Config, home: Home) -> str:
-    """Send a test notification; return why it was not delivered, or empty."""
+def deliver(name: str, message: Message, config: Config, home: Home) -> tuple[str, str]:
+    """Send a message by one channel; return why it was not delivered, or empty, and what to correct."""
     now = time.time()
-    message = test_message(config.daemon.name, socket.gethostname(), now)
     notification = addressed(message, name, now, f"test-{now}")
     try:
         sender = sender_of(config, name, home)
         sender.send(notification, ())
         sender.close()
     except WatchdogError as error:
-        return one_line(str(error)) or "no reason given"
+        return one_line(str(error)) or "no reason given", ""
     with suppress(OSError, WatchdogError):  # the daemon finds out by itself, only later
         Locks(home).announce(notification.key, name, now)
-    return ""
+    return "", one_line(str(getattr(sender, "hint", "")))

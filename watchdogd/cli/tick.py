@@ -14,9 +14,10 @@ from watchdogd.daemon import daemon_log, wiring
 from watchdogd.daemon.daemon import tell_gaps
 from watchdogd.daemon.due import Rechecks
 from watchdogd.daemon.housekeeping import do_chores
+from watchdogd.daemon.morning import morning_messages
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.status_file import observation_json
-from watchdogd.daemon.wiring import assembled, learn, missing, outbox_of
+from watchdogd.daemon.wiring import answers_of, assembled, learn, missing, outbox_of
 from watchdogd.errors import ConfigError, UsageError
 from watchdogd.home import lease, markers
 from watchdogd.home.layout import Home
@@ -36,6 +37,8 @@ SLOW = 15.0
 FAREWELL = 30.0
 """Seconds that messages get; what is left is sent by the next tick."""
 
+ANSWERS = 10.0
+"""Seconds for which answers to messages are waited for."""
 ACTIONS = 150.0
 """Seconds that actions get which an incident asks for; those under way after that are reported as unknown."""
 
@@ -144,8 +147,10 @@ def _tick(parts: Wiring, leadership: DaemonLeadership, rechecks: Rechecks) -> No
     outbox.add(parts.past.waiting)
     learn(parts, outbox)
     engine.reload()
+    _take_answers(parts)
     if _rounds(engine, outbox, leadership, rechecks):
         outbox.add(engine.conclude(ACTIONS, leadership.lease.held, go_on=True))
+    outbox.add(morning_messages(parts, time.time()))
     outbox.stop(FAREWELL)
     do_chores(parts, time.time())
     beat = heartbeat_of(engine.setup.config, go_on=True)
@@ -154,6 +159,16 @@ def _tick(parts: Wiring, leadership: DaemonLeadership, rechecks: Rechecks) -> No
     else:
         beat.good()
     beat.stop(FAREWELL)
+
+
+def _take_answers(parts: Wiring) -> None:
+    """Look for answers to messages, which then are in the inbox of this tick's round."""
+    answers = answers_of(parts)
+    if not parts.storage.unread:
+        answers.begin(parts.engine.alerts, time.time())
+        answers.wait(ANSWERS)
+    answers.close()
+    parts.engine.troubles["answers"] = answers.trouble
 
 
 def _rounds(engine: Engine, outbox: Outbox, leadership: DaemonLeadership, rechecks: Rechecks) -> bool:

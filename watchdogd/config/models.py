@@ -147,6 +147,13 @@ class ReportSection(Section):
     every: Positive = 3600.0
 
 
+class DigestSection(Section):
+    """The table [digest]: the morning message, at a time by `[daemon] timezone`."""
+
+    at: HourOfDay
+    channels: tuple[str, ...] | None = None
+
+
 class PrometheusSection(Section):
     """The table [prometheus]."""
 
@@ -180,6 +187,7 @@ class Config(Section):
     heartbeat: HeartbeatSection | None = None
     report: ReportSection | None = None
     prometheus: PrometheusSection | None = None
+    digest: DigestSection | None = None
     runs: dict[str, RunSection] = Field(default_factory=dict)
     disks: dict[str, DiskSection] = Field(default_factory=dict)
     checks: dict[str, CheckSection] = Field(default_factory=dict)
@@ -202,6 +210,16 @@ class Config(Section):
             return self.alerts.channels
         held_back = {*self.alerts.escalate_to, *self.alerts.fallback}
         return tuple(name for name in self.channels if name not in held_back)
+
+    @property
+    def digest_channels(self) -> tuple[str, ...]:
+        """Recipients of the morning message: those named, else the default ones that take INFO; no pagers."""
+        if self.digest is not None and self.digest.channels is not None:
+            return self.digest.channels
+        known = ((name, self.channels[name]) for name in self.default_channels if name in self.channels)
+        return tuple(
+            name for name, each in known if not each.standing and (each.only is None or "INFO" in each.only)
+        )
 
     def secrets(self, *, relayed: bool = True) -> Iterator[tuple[str, Secret]]:
         """Yield every secret with its key; without `relayed` only those that the daemon needs."""

@@ -91,6 +91,7 @@ def _channel_references(config: Config) -> Iterator[tuple[str, Any]]:
     yield "alerts.channels", config.alerts.channels
     yield "alerts.escalate_to", config.alerts.escalate_to
     yield "alerts.fallback", config.alerts.fallback
+    yield "digest.channels", config.digest.channels if config.digest else None
     for name, run in config.runs.items():
         yield f"runs.{name}.channels", run.channels
     for name, disk in config.disks.items():

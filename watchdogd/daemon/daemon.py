@@ -13,10 +13,11 @@ from datetime import datetime
 from typing import Protocol
 
 from watchdogd.daemon.housekeeping import do_chores
+from watchdogd.daemon.morning import morning_messages
 from watchdogd.daemon.publishing import Publisher
 from watchdogd.daemon.scheduler import Schedule
 from watchdogd.daemon.setup import Setup
-from watchdogd.daemon.wiring import Wiring, learn, missing, outbox_of
+from watchdogd.daemon.wiring import Wiring, answers_of, learn, missing, outbox_of
 from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.history.models import Gap
 from watchdogd.home import markers
@@ -63,6 +64,8 @@ def gaps(last: float | None, now: float, step: float, pause: Pause | None) -> li
 
 FAREWELL = 10.0
 """Seconds that undelivered messages get when the daemon ends; what is left is sent by the next one."""
+CLOSING = 2.0
+"""Seconds for which a look for answers is waited for at the end."""
 GONE = 600.0
 """Seconds for which the daemon goes on where home is gone: it may come back, or it was moved for good."""
 
@@ -145,6 +148,7 @@ class Daemon:
         self._behind = missing(parts) if leadership.chain else ""
         self._outbox: Outbox = outbox_of(parts, self.may_act, go_on=bool(self._behind))
         self._publisher = Publisher(parts.home)
+        self._answers = answers_of(parts)
         self._schedule = Schedule(self.round, self._watch)
         self._schedule.add("chores", self._chores, after=60.0, every=3600.0)
         self._schedule.add("publishing", self._publish, after=15.0, every=60.0)
@@ -157,6 +161,8 @@ class Daemon:
         self._outbox.add(self._engine.conclude(FAREWELL, self.may_act))
         self._outbox.add(self._engine.say_stopped())
         self._outbox.stop(FAREWELL)
+        self._answers.wait(CLOSING)
+        self._answers.close()
         self._publisher.close()
 
     def may_act(self) -> bool:
@@ -186,6 +192,7 @@ class Daemon:
         if engine.reload() or self._behind:
             self._exchange(engine.setup)
         learn(self._parts, self._outbox)
+        self._ask_for_answers()
         self._see_troubles()
         seen = engine.round(may_act=self.may_act, send=self._outbox.add)
         if seen is None:
@@ -196,6 +203,12 @@ class Daemon:
         else:
             self._heartbeat.good()
         return engine.pause()
+
+    def _ask_for_answers(self) -> None:
+        """Have answers to messages looked for: what comes is in the inbox of a later round."""
+        if not self._parts.storage.unread:
+            self._answers.begin(self._engine.alerts, time.time())
+        self._engine.troubles["answers"] = self._answers.trouble
 
     def _see_troubles(self) -> None:
         """Note the troubles that the engine does not see by itself; the next round judges them."""
@@ -229,6 +242,8 @@ class Daemon:
         self._outbox.stop(2.0)
         fresh.succeed(self._outbox)
         self._outbox = fresh
+        self._answers.close()
+        self._answers = answers_of(self._parts)
         fresh.start()
         with contextlib.suppress(HistoryError):  # what no channel was there for goes by the next start
             fresh.add(self._parts.storage.waiting())
@@ -249,4 +264,5 @@ class Daemon:
         do_chores(self._parts, time.time())
 
     def _publish(self) -> None:
+        self._outbox.add(morning_messages(self._parts, time.time()))
         self._engine.troubles["publishing"] = self._publisher.publish(self._engine.setup, time.time())

@@ -16,6 +16,7 @@ SUBJECTS = (
     "history",
     "config",
     "channels",
+    "answers",
     "delivery",
     "workers",
     "chain",
@@ -27,7 +28,7 @@ SUBJECTS = (
 )
 """What the daemon says of itself, under the check SELF."""
 
-BEARABLE = frozenset({"config"})
+BEARABLE = frozenset({"config", "answers"})
 """Those that leave nobody unwatched: the last good configuration goes on."""
 PLUGINS_LIMIT = 500
 """Characters that are told of plugins that are not used; `watchdogd plugins` lists them all."""

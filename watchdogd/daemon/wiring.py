@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from watchdogd.config import last_good_config
+from watchdogd.daemon.chat_answers import ChatAnswers
 from watchdogd.daemon.dropins.crontab import submitting_nothing
 from watchdogd.daemon.round import Engine
 from watchdogd.daemon.setup import Setup
@@ -94,6 +95,11 @@ def outbox_of(parts: Wiring, may_act: Callable[[], bool], *, go_on: bool = False
         locks=parts.locks,
         may_act=may_act,
     )
+
+
+def answers_of(parts: Wiring) -> ChatAnswers:
+    """Return what reads people's answers to messages, of the present configuration."""
+    return ChatAnswers(parts.engine.setup.config, parts.home, parts.patient, parts.storage.ended)
 
 
 def learn(parts: Wiring, outbox: Outbox) -> None:

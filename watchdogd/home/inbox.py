@@ -207,7 +207,10 @@ def _read(path: Path, kind: str, *, shared: bool) -> Submission:
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
     _check(kind, said)
-    return Submission(path, kind, user_name(found.st_uid), found.st_mtime, said)
+    by = user_name(found.st_uid)
+    if kind in ("ack", "silence") and found.st_uid == os.geteuid():  # the daemon's own, for who answered
+        by = _text(said, "by") or by
+    return Submission(path, kind, by, found.st_mtime, said)
 
 
 def _check(kind: str, said: Any) -> None:

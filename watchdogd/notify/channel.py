@@ -13,11 +13,14 @@ from watchdogd.config.channels import ChannelSection
 from watchdogd.config.fields import OneLine, OneLines, PathText, SecretField, SendingRate, WebSecretField
 from watchdogd.errors import ConfigError, DeliveryError, PartlyDeliveredError
 from watchdogd.home.layout import Home
+from watchdogd.notify.answers import AnswerReader, AnswersFrom
 from watchdogd.notify.notification import Item, Message, Notification
 
 __all__ = [
     "CONNECT_TIMEOUT",
     "TIMEOUT",
+    "AnswerReader",
+    "AnswersFrom",
     "Channel",
     "ConfigError",
     "DeliveryError",
@@ -65,6 +68,10 @@ class Channel(ChannelSection):
     def make_sender(self, home: Home) -> Sender:
         """Return its sender; connects to nothing. ConfigError where its keys cannot be used."""
         raise NotImplementedError
+
+    def make_answers(self, _home: Home) -> AnswerReader | None:
+        """Return what reads people's answers to its messages; None where it has none. ConfigError."""
+        return None
 
     def try_connection(self, home: Home) -> str:
         """Return what its server said to a greeting: `hooks.slack.com answers`. Sends nothing to anybody.

@@ -26,7 +26,7 @@ from watchdogd.system.smallfile import parse_json
 from watchdogd.system.text import one_line, web_host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from urllib3.connectionpool import ConnectionPool
 
@@ -41,9 +41,12 @@ _PASSING = frozenset({408, 425, 429})
 
 
 class WebReply:
-    """Answer of a server: its status and the beginning of its text."""
+    """Answer of a server: its status, the beginning of its text, its headers by names in small letters."""
 
-    def __init__(self, status: int, text: str, retry_after: float | None) -> None:
+    def __init__(
+        self, status: int, text: str, retry_after: float | None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.headers = headers or {}
         self.status = status
         self.text = text
         self.retry_after = retry_after
@@ -69,11 +72,19 @@ class WebReply:
 class Web:
     """Posts to one URL's server. Proxies and certificates are those of the environment.
 
-    What of the URL may be a secret, and the `token` that is sent, are masked in what the server says.
-    ConfigError, naming no more than `what`, where the URL is none.
+    What of the URL may be a secret, the `token` that is sent and what else is `withheld` are masked in what
+    the server says. ConfigError, naming no more than `what`, where the URL is none.
     """
 
-    def __init__(self, url: str, what: str, timeout: float = TIMEOUT, *, token: str = "") -> None:
+    def __init__(
+        self,
+        url: str,
+        what: str,
+        timeout: float = TIMEOUT,
+        *,
+        token: str = "",
+        withheld: Iterable[str] = (),
+    ) -> None:
         self.host = web_host(url)
         if not self.host:
             raise ConfigError(f"{what} is no address: write it as https://host/path")
@@ -81,7 +92,7 @@ class Web:
         if not all(ord(character) < 256 for character in login):  # requests has them in Latin-1
             raise ConfigError(f"{what}: its login has characters that HTTP cannot send")
         self._timeout = timeout
-        self._secrets = (*secret_parts(url), token)
+        self._secrets = (*secret_parts(url), token, *withheld)
         self._session = requests.Session()
         self._requests: dict[str, requests.PreparedRequest] = {}
         # Asked for once: requests would read netrc files and the environment anew for each message.
@@ -130,7 +141,8 @@ class Web:
             read = response.raw.read(ANSWER_LIMIT, decode_content=True)
             text = masked(read.decode("utf-8", "replace"), self._secrets)
             after = _retry_after(response.headers.get("Retry-After"), time.time())
-            return WebReply(response.status_code, text, after)
+            said = {name.lower(): value for name, value in response.headers.items()}
+            return WebReply(response.status_code, text, after, said)
 
     def _prepared(self, url: str) -> requests.PreparedRequest:
         if url not in self._requests:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import SMTP
-from typing import ClassVar
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
@@ -26,6 +26,8 @@ from watchdogd.home.layout import Home
 from watchdogd.notify.channel import (
     CONNECT_TIMEOUT,
     TIMEOUT,
+    AnswerReader,
+    AnswersFrom,
     Channel,
     ConfigError,
     DeliveryError,
@@ -56,6 +58,11 @@ from = "watchdog@example.org"
 to   = ["team@example.org"]
 user = "watchdog"                       # where the server wants a login
 password = "file:~/.smtp-password"
+imap = "imaps://mail.example.org"       # where replies come: one acknowledges, "silence 2h" silences
+imap_user = "watchdog"                  # left out, as the password: user and password above
+imap_password = "file:~/.imap-password"
+imap_folder = "INBOX"
+answers_from = ["alice@example.org"]    # whose replies count, or "all"
 """
 
     smtp: OneLines
@@ -63,6 +70,11 @@ password = "file:~/.smtp-password"
     to: OneLines
     user: str | None = None
     password: SecretField | None = None
+    imap: OneLine | None = None
+    imap_user: OneLine | None = None
+    imap_password: SecretField | None = None
+    imap_folder: Annotated[OneLine, Field(pattern=r'^[^"\\]+$')] = "INBOX"
+    answers_from: AnswersFrom | None = None
 
     @model_validator(mode="after")
     def _servers(self) -> EmailChannel:
@@ -76,6 +88,37 @@ password = "file:~/.smtp-password"
                     f"smtp '{without_passwords(server)}' is no server: write smtp://host:25 or smtps://host:465"
                 )
         return self
+
+    @model_validator(mode="after")
+    def _replies(self) -> EmailChannel:
+        if (self.imap is None) != (self.answers_from is None):
+            raise ValueError(
+                "imap and answers_from go together: where replies come, and whose count, such as "
+                'answers_from = ["alice@example.org"], or "all"'
+            )
+        if self.imap is None:
+            return self
+        if not re.fullmatch(r"imaps?://[^/\s@]+/?", self.imap):
+            raise ValueError(
+                f"imap '{without_passwords(self.imap)}' is no mailbox: write imaps://host, and imap_user and "
+                "imap_password below it"
+            )
+        if not (self.imap_user or self.user) or not (self.imap_password or self.password):
+            raise ValueError("imap needs imap_user and imap_password, where user and password are no others")
+        return self
+
+    def make_answers(self, _home: Home) -> AnswerReader | None:
+        """Return what reads the replies, where a mailbox is configured."""
+        secret = self.imap_password or self.password
+        if self.imap is None or self.answers_from is None or secret is None:
+            return None
+        from watchdogd.notify.mail_replies import MailboxAccount, MailReplies
+
+        account = MailboxAccount(
+            self.imap, self.imap_user or self.user or "", secret.reveal(), self.imap_folder
+        )
+        letters = Account(self.smtp, self.sender, self.to)
+        return MailReplies(account, self.answers_from, lambda each: _id(each, letters))
 
     def make_sender(self, _home: Home) -> Sender:
         """Return its sender."""

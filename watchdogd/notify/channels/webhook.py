@@ -1,4 +1,4 @@
-"""A generic webhook: one JSON body by POST, for whatever takes it.
+"""A generic webhook: one JSON body by POST, for whatever takes it; or what a template makes of it.
 
 The body (version 1; times in ISO 8601 with offset; `incident`, `since` and `subject` may be null or empty):
 
@@ -8,18 +8,76 @@ The body (version 1; times in ISO 8601 with offset; `incident`, `since` and `sub
      "items": [{"incident": 17, "status": "CRITICAL", "check": "run-17/log_staleness", "subject": "",
                 "summary": "...", "since": "2026-11-28T03:02:00+01:00"}]}
 
-`key` is the same when a message comes a second time, and is the header Idempotency-Key too. Any answer of
-2xx is success; 408, 425, 429 and 5xx are tried again, Retry-After is obeyed.
+A template (Jinja2, in its sandbox) knows each of these by its name. `key` is the same when a message comes a
+second time, and is the header Idempotency-Key too. With `secret`, X-Hub-Signature-256 is `sha256=` and the
+HMAC-SHA256 of the body in hexadecimal digits, as GitHub's and WebSub's is. Any answer of 2xx is success; 408,
+425, 429 and 5xx are tried again, Retry-After is obeyed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from pydantic import AfterValidator, Field
+
+from watchdogd.config.secret import Secret
 from watchdogd.home.layout import Home
-from watchdogd.notify.channel import Channel, Item, Notification, Sender, WebSecretField
+from watchdogd.notify.channel import (
+    Channel,
+    ConfigError,
+    DeliveryError,
+    Item,
+    Message,
+    Notification,
+    SecretField,
+    Sender,
+    WebSecretField,
+)
+from watchdogd.system.text import nearest, one_line
 from watchdogd.units import iso
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
+"""Name of a header (RFC 9110, 5.1)."""
+
+
+def _header(value: Secret) -> Secret:
+    if re.search(r"\b(env|file):", value.reference) and not (value.variable or value.path):
+        raise ValueError(
+            "the whole value is the secret: write env:NAME or file:PATH alone, and 'Bearer ...' into it"
+        )
+    return value
+
+
+def _named(value: Mapping[str, Secret]) -> Mapping[str, Secret]:
+    for name in value:
+        if not _TOKEN.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header")
+    return value
+
+
+def _rendered_once(text: str) -> str:
+    """Try the template. ValueError, in one line, where it cannot be read, or asks for what there is not."""
+    items = (Item("CRITICAL", "run-17/log_staleness", "stalled", incident=17, since=0.0),)
+    message = Message("[CRITICAL] run-17: stalled", "Since noon.", "CRITICAL", "run-17", "incident-17", 0.0)
+    for kind, tried in (("", replace(message, items=items)), (" (in a message without items)", message)):
+        try:
+            rendered(text, Notification("trial@hook", "hook", tried, 0.0))
+        except ValueError as error:
+            raise ValueError(f"{error}{kind}") from None
+    return text
+
+
+Headers = Annotated[dict[str, Annotated[SecretField, AfterValidator(_header)]], AfterValidator(_named)]
 
 
 class WebhookChannel(Channel):
@@ -29,13 +87,30 @@ class WebhookChannel(Channel):
 [channels.hook]
 type = "webhook"                        # a JSON body by POST
 url  = "env:HOOK_URL"
+headers = { Authorization = "env:HOOK_AUTHORIZATION" }   # such as: Bearer TOKEN
+secret = "file:~/.hook-secret"          # signs the body: X-Hub-Signature-256, as GitHub's
+body = '{"text": {{ headline | tojson }}, "level": {{ status | tojson }}}'   # Jinja2; left out: all fields
 """
 
     url: WebSecretField
+    headers: Headers = Field(default_factory=dict)
+    secret: SecretField | None = None
+    body: Annotated[str, AfterValidator(_rendered_once)] | None = None
+
+    def secrets(self) -> Iterator[tuple[str, Secret]]:
+        """Yield its secrets, those of the headers too."""
+        yield from super().secrets()
+        for name, value in self.headers.items():
+            yield f"headers.{name}", value
 
     def make_sender(self, _home: Home) -> Sender:
         """Return its sender."""
-        return JsonWebhook(self.url.reveal())
+        headers = {name: value.reveal() for name, value in self.headers.items()}
+        for name, value in headers.items():
+            if not (value.isprintable() and all(ord(character) < 256 for character in value)):
+                raise ConfigError(f"headers.{name} has characters that HTTP cannot send")
+        secret = self.secret.reveal() if self.secret else ""
+        return JsonWebhook(self.url.reveal(), headers, secret, self.body)
 
     def try_connection(self, _home: Home) -> str:
         """Greet the server."""
@@ -45,24 +120,84 @@ url  = "env:HOOK_URL"
 
 
 class JsonWebhook:
-    """Sender of JSON bodies."""
+    """Sender of JSON bodies, or of what `template` makes of them; signed where there is a `secret`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        secret: str = "",
+        template: str | None = None,
+    ) -> None:
         from watchdogd.notify.http_client import Web
 
-        self._url = url
-        self._web = Web(url, "url of the webhook")
+        self._url, self._headers, self._secret, self._template = url, dict(headers or {}), secret, template
+        words = [
+            word for value in self._headers.values() for word in (value, *value.split()) if len(word) > 7
+        ]
+        self._web = Web(url, "url of the webhook", withheld=(secret, *words))
 
     def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
         """Post it."""
-        answer = self._web.post(self._url, body(notification), {"Idempotency-Key": notification.key})
+        text, kind = self._text(notification)
+        sent = {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Idempotency-Key": notification.key,
+            **self._headers,
+        }
+        if self._secret:
+            digest = hmac.new(self._secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+            sent["X-Hub-Signature-256"] = f"sha256={digest}"
+        answer = self._web.post(self._url, text, sent)
         if not 200 <= answer.status < 300:
             raise answer.error(self._web.host)
         return ""
 
+    def _text(self, notification: Notification) -> tuple[str, str]:
+        if self._template is None:
+            return json.dumps(body(notification)), "application/json"
+        try:
+            text = rendered(self._template, notification)
+        except ValueError as error:
+            raise DeliveryError(f"its body cannot be made: {error}", permanent=True) from None
+        return text, "application/json" if _is_json(text) else "text/plain"
+
     def close(self) -> None:
         """Close the connection."""
         self._web.close()
+
+
+def rendered(template: str, notification: Notification) -> str:
+    """Return what the template makes of a notification. ValueError, in one line, where it makes nothing."""
+    from jinja2 import TemplateError, TemplateSyntaxError, UndefinedError
+
+    known = body(notification)
+    try:
+        return _compiled(template).render(known)
+    except TemplateSyntaxError as error:
+        raise ValueError(f"line {error.lineno} is no Jinja2: {one_line(error.message or '', 200)}") from None
+    except UndefinedError as error:
+        said = one_line(error.message or "", 200)
+        word = re.match(r"'(\w+)' is undefined$", said)
+        raise ValueError(f"{said}{nearest(word[1], list(known)) if word else ''}") from None
+    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(one_line(f"{type(error).__name__}: {error}", 200)) from None
+
+
+@lru_cache(maxsize=64)
+def _compiled(template: str) -> Template:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    return ImmutableSandboxedEnvironment(undefined=StrictUndefined).from_string(template)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def body(notification: Notification) -> dict[str, Any]:

@@ -1,0 +1,257 @@
+"""Answers from the chat and by mail, from the message to the incident, by a daemon's own rounds."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.notify.values import NOON, incident, letter
+from tests.servers.slack import Posted, SlackServer
+from tests.waiting import wait_until
+from watchdogd.chain.leadership import DaemonLeadership
+from watchdogd.daemon import chat_answers
+from watchdogd.daemon.chat_answers import FILE, ChannelAnswers, Look, Taken, look
+from watchdogd.daemon.daemon import Daemon
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.wiring import assembled
+from watchdogd.errors import DeliveryError
+from watchdogd.home import inbox
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident
+from watchdogd.notify.answers import Answer, Answers
+from watchdogd.notify.dead_mans_switch import heartbeat_of
+from watchdogd.system.account import user_name
+
+CONFIG = """
+[daemon]
+interval = "0.2s"
+confirm = 1
+[channels.slack]
+type = "slack"
+bot_token = "{token}"
+channel = "#alerts"
+api = "{api}"
+rate = "none"
+answers_from = ["U0000A11CE"]
+[disks.scratch]
+path = "{path}"
+quota = "statvfs"
+"""
+ALICE = "U0000A11CE"
+
+
+@pytest.fixture
+def home(slack: SlackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home that watches a disk which is not there, and tells it in Slack."""
+    monkeypatch.setattr(chat_answers, "EVERY", 0.0)
+    slack.people = {ALICE: {"id": ALICE, "name": "alice"}}
+    home = Home(tmp_path / "home")
+    home.make()
+    text = CONFIG.format(token=slack.token, api=slack.api, path=tmp_path / "scratch")
+    home.config.write_text(text)
+    return home
+
+
+@pytest.fixture
+def started(home: Home) -> Iterator[Callable[[], Daemon]]:
+    """Starts a daemon, after the end of the one before; its rounds are ours to make."""
+    running: list[tuple[Any, Daemon, DaemonLeadership]] = []
+
+    def end() -> None:
+        for context, daemon, leadership in running:
+            daemon._outbox.stop(30)
+            daemon._answers.wait(30)
+            daemon._answers.close()
+            context.__exit__(None, None, None)
+            leadership.end()
+        running.clear()
+
+    def start() -> Daemon:
+        end()
+        setup = Setup.load(home)
+        leadership = DaemonLeadership(home, setup.config)
+        leadership.begin()
+        context = assembled(home, setup)
+        daemon = Daemon(context.__enter__(), leadership, heartbeat_of(setup.config))
+        running.append((context, daemon, leadership))
+        daemon._outbox.start()
+        return daemon
+
+    yield start
+    end()
+
+
+def _incident(daemon: Daemon) -> Incident | None:
+    states = daemon._engine.alerts.states.values()
+    return next((each.incident for each in states if each.incident and each.target == "scratch"), None)
+
+
+def _rounds(daemon: Daemon, condition: Callable[[], object], what: str) -> None:
+    def done() -> bool:
+        daemon.round()
+        daemon._answers.wait(30)
+        return bool(condition())
+
+    wait_until(done, 120, what, every=0.05)
+
+
+def _opened(slack: SlackServer) -> Posted | None:
+    return next(
+        (each for each in slack.messages if "scratch" in each.text and each.via != "chat.update"), None
+    )
+
+
+def test_eyes_acknowledge_in_the_name_of_who_looked_and_are_answered_when_it_recovers(
+    slack: SlackServer, started: Callable[[], Daemon], tmp_path: Path, home: Home
+) -> None:
+    daemon = started()
+    _rounds(daemon, lambda: _opened(slack), "the incident is told")
+    posted = _opened(slack)
+    assert posted
+    slack.react(posted, "eyes", "U00STRANGE")
+    slack.react(posted, "eyes", ALICE)
+    _rounds(daemon, lambda: (found := _incident(daemon)) and found.acknowledged_by, "it is acknowledged")
+    found = _incident(daemon)
+    assert found
+    assert found.acknowledged_by == "alice (slack)"
+    _rounds(
+        daemon, lambda: any("acknowledged by alice" in each.text for each in slack.messages), "it is told"
+    )
+    daemon = started()  # another process takes nothing in twice
+    assert [each["channel"] for each in json.loads((home.path / FILE).read_text())] == ["slack"]
+    (tmp_path / "scratch").mkdir()
+    _rounds(daemon, lambda: "white_check_mark" in slack.reactions(posted), "the recovery is shown")
+    assert json.loads((home.path / FILE).read_text()) == []
+    said = [each.text for each in slack.messages if each.via == "chat.postMessage"]
+    assert len([text for text in said if "acknowledged by" in text]) == 1
+
+
+def test_a_bell_with_a_stroke_silences_the_check_for_an_hour(
+    slack: SlackServer, started: Callable[[], Daemon]
+) -> None:
+    daemon = started()
+    _rounds(daemon, lambda: _opened(slack), "the incident is told")
+    posted = _opened(slack)
+    assert posted
+    slack.react(posted, "no_bell", ALICE)
+    _rounds(daemon, lambda: daemon._engine.alerts.silences, "it is silenced")
+    [silence] = daemon._engine.alerts.silences
+    assert (silence.target, silence.by) == ("scratch/disk_quota", "alice (slack)")
+    assert silence.until - silence.at == 3600
+
+
+def test_a_bot_without_the_right_is_a_trouble_that_says_what_to_do(
+    slack: SlackServer, started: Callable[[], Daemon]
+) -> None:
+    slack.scopes.remove("reactions:read")
+    daemon = started()
+    _rounds(daemon, lambda: daemon._engine.troubles["answers"], "it is said")
+    assert "give the bot the scope reactions:read" in daemon._engine.troubles["answers"]
+    slack.scopes.add("reactions:read")
+    _rounds(daemon, lambda: not daemon._engine.troubles["answers"], "it is over")
+
+
+def test_a_server_that_hangs_holds_up_no_round(home: Home) -> None:
+    released = threading.Event()
+    channel = _channel(home, lambda: released.wait(60) and Answers())
+    for _ in range(3):
+        channel.begin({17: incident()}, NOON)
+    assert [thread.name for thread in threading.enumerate()].count("answers slack") == 1
+    released.set()
+    channel.wait(60)
+
+
+def test_a_failure_for_a_moment_is_none_and_one_that_lasts_is(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> Answers:
+        raise DeliveryError("no answer within 15 s")
+
+    channel = _channel(home, fail)
+    for bearable, trouble in (
+        (600.0, ""),
+        (0.0, "answers of channel slack cannot be read: no answer within"),
+    ):
+        monkeypatch.setattr(chat_answers, "BEARABLE", bearable)
+        channel._next = 0.0
+        channel.begin({17: incident()}, NOON)
+        channel.wait(60)
+        assert channel.trouble.startswith(trouble)
+        assert bool(channel.trouble) is bool(trouble)
+
+
+def _channel(home: Home, answers: Callable[[], Any]) -> ChannelAnswers:
+    class Reader:
+        def read(self, *_: object) -> Answers:
+            return answers()  # type: ignore[no-any-return]  # the tests' own
+
+        def confirm(self, _receipt: str) -> None: ...
+
+        def close(self) -> None: ...
+
+    class Book:
+        def read(self) -> tuple[Taken, ...]:
+            return ()
+
+        def write(self, *_: object) -> None: ...
+
+    sent = replace(letter(), state="sent", receipt="#alerts 1")
+    return ChannelAnswers("slack", Reader(), home, Book(), lambda _: [sent])  # type: ignore[arg-type]
+
+
+def _answer(key: str, number: int = 17) -> Answer:
+    return Answer(key, "ack", "alice", replace(letter(number), receipt=f"C {number}"))
+
+
+def _taken(key: str, number: int = 17, channel: str = "slack") -> Taken:
+    return Taken(key, channel, f"C {number}", (number,))
+
+
+FRESH = Look((_answer("a"),), (), (_taken("a"),))
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "looked", "opened", "expected"),
+    [
+        ([], [_answer("a")], {"C 17"}, {17}, FRESH),
+        ([_taken("a")], [_answer("a")], {"C 17"}, {17}, Look((), (), (_taken("a"),))),
+        ([_taken("a")], [], {"C 17"}, {17}, Look((), (), ())),  # taken back
+        ([_taken("a")], [], set(), {17}, Look((), (), (_taken("a"),))),  # not looked at
+        ([_taken("a")], [], set(), set(), Look((), ("C 17",), ())),  # recovered
+        ([_taken("a"), _taken("b")], [], set(), {18}, Look((), ("C 17",), ())),
+        (
+            [_taken("a", channel="mail")],
+            [_answer("a")],
+            {"C 17"},
+            {17},
+            Look((_answer("a"),), (), (_taken("a"),)),
+        ),
+    ],
+)
+def test_each_answer_is_taken_in_once(
+    known: list[Taken], found: list[Answer], looked: set[str], opened: Collection[int], expected: Look
+) -> None:
+    incidents = {number: incident(number) for number in opened}
+    assert look("slack", known, Answers(tuple(found), frozenset(looked)), incidents) == expected
+
+
+def test_only_the_daemons_own_submission_speaks_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    home.make()
+    both = replace(letter(), message=replace(letter().message, incidents=(17, 18, 19)))
+    answer = Answer("k", "ack", "Alice", both)
+    chat_answers.hand_in(home, "slack", answer, {17: incident(17), 18: incident(18, acknowledged_by="bob")})
+    [submission], complaints = inbox.take(home)
+    assert (submission.by, submission.said["id"], complaints) == ("Alice (slack)", 17, [])
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    [submission], _ = inbox.take(home)
+    assert submission.by == user_name(os.getuid()), "whoever handed it in is who did it"

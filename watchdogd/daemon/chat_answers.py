@@ -1,0 +1,270 @@
+"""People's answers where messages come: each round they are asked for, by a thread a channel.
+
+What is new is handed in to the inbox as anybody's `ack` or `silence` is, in the name of who answered. What
+was taken in stands in `answers.json` of home, so that a restart takes nothing in twice.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from watchdogd.config.models import Config
+from watchdogd.errors import ConfigError, DeliveryError, WatchdogError
+from watchdogd.home.inbox_submit import submit
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import AlertState, Incident
+from watchdogd.notify.answers import Answer, AnswerReader, Answers
+from watchdogd.notify.notification import Notification
+from watchdogd.notify.senders import channel_of
+from watchdogd.system.bounded_io import BoundedIO
+from watchdogd.system.smallfile import parse_json, read_plain
+
+EVERY = 30.0
+"""Seconds between two looks at least: rounds may be closer."""
+BEARABLE = 600.0
+"""Seconds for which a channel may fail to be read before that is a trouble: servers have their moments."""
+FILE = "answers.json"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An answer that was taken in; `receipt` and `incidents` are those of the message."""
+
+    key: str
+    channel: str
+    receipt: str
+    incidents: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at a channel. Pure: what is to be handed in, what has recovered, and what is then known."""
+
+    fresh: tuple[Answer, ...]
+    recovered: tuple[str, ...]
+    taken: tuple[Taken, ...]
+
+
+def look(channel: str, known: Sequence[Taken], answers: Answers, opened: Mapping[int, Incident]) -> Look:
+    """Compare what is answered with what was taken in: of this channel's, those of recovered incidents go."""
+    keys = {answer.key for answer in answers.found}
+    mine = [each for each in known if each.channel == channel]
+    stand = [each for each in mine if each.key in keys or each.receipt not in answers.looked]
+    ours = {each.key for each in mine}
+    fresh = tuple(answer for answer in answers.found if answer.key not in ours)
+    taken = [
+        *stand,
+        *(Taken(each.key, channel, each.message.receipt, each.message.message.incidents) for each in fresh),
+    ]
+    over = [each for each in taken if not opened.keys() & set(each.incidents)]
+    recovered = dict.fromkeys(each.receipt for each in over)
+    return Look(fresh, tuple(recovered), tuple(each for each in taken if each not in over))
+
+
+class AnswerBook:
+    """What was taken in, of all channels, as `answers.json` has it. For any thread."""
+
+    def __init__(self, home: Home, patient: BoundedIO) -> None:
+        self._home, self._patient = home, patient
+        self._lock = threading.Lock()
+        self._taken: tuple[Taken, ...] | None = None
+
+    def read(self) -> tuple[Taken, ...]:
+        """Return it. WatchdogError or OSError where home does not answer."""
+        with self._lock:
+            if self._taken is None:
+                self._taken = self._patient.attempt(self._stored)
+            return self._taken
+
+    def _stored(self) -> tuple[Taken, ...]:
+        try:
+            found = parse_json(read_plain(self._home.path / FILE))
+            return tuple(Taken(**{**each, "incidents": tuple(each["incidents"])}) for each in found)
+        except FileNotFoundError:
+            return ()
+        except (ValueError, TypeError, KeyError, RecursionError):
+            log.warning("%s cannot be read: answers may count twice", FILE)
+            return ()
+
+    def write(self, channel: str, taken: Sequence[Taken]) -> None:
+        """Replace what is known of one channel, on disk where it is another."""
+        self.read()
+        with self._lock:
+            others = tuple(each for each in self._taken or () if each.channel != channel)
+            new = (*others, *taken)
+            if set(new) == set(self._taken or ()):
+                return
+            text = json.dumps([asdict(each) for each in new]) + "\n"
+            self._patient.attempt(partial(self._home.write, self._home.path / FILE, text))
+            self._taken = new
+
+
+@dataclass
+class ChannelAnswers:
+    """One channel's answers; `begin` comes back at once, and does nothing while the last look goes on."""
+
+    name: str
+    reader: AnswerReader
+    home: Home
+    book: AnswerBook
+    sent: Callable[[float], Sequence[Notification]]
+    """Messages of the last so many seconds, of all channels; HistoryError."""
+    trouble: str = ""
+    _thread: threading.Thread | None = None
+    _next: float = 0.0
+    _failing: float | None = None
+
+    def begin(self, opened: Mapping[int, Incident], now: float) -> None:
+        """Look at the messages about these incidents."""
+        if (self._thread and self._thread.is_alive()) or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + EVERY
+        thread = threading.Thread(
+            target=self._look, args=(opened, now), name=f"answers {self.name}", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # no thread can be had: the next round tries again
+            return
+        self._thread = thread
+
+    def wait(self, timeout: float) -> None:
+        """Wait for the look that goes on."""
+        if self._thread:
+            self._thread.join(timeout)
+
+    def close(self) -> None:
+        """Give back connections, unless a look still goes on."""
+        if not (self._thread and self._thread.is_alive()):
+            self.reader.close()
+
+    def _look(self, opened: Mapping[int, Incident], now: float) -> None:
+        try:
+            known = self.book.read()
+            answers = Answers()
+            if opened and (messages := self._messages(opened, now)):
+                answers = self.reader.read(messages)
+            found = look(self.name, known, answers, opened)
+            for answer in found.fresh:
+                hand_in(self.home, self.name, answer, opened)
+            self._confirm(found.recovered)
+            self.book.write(self.name, found.taken)
+            self._failing, self.trouble = None, ""
+        except DeliveryError as error:
+            self._failed(error)
+        except (WatchdogError, OSError) as error:  # home or history: that is reported elsewhere
+            log.info("answers of channel %s: %s", self.name, error)
+        except Exception:  # one channel's reader must not end the daemon's
+            log.exception("answers of channel %s", self.name)
+
+    def _messages(self, opened: Mapping[int, Incident], now: float) -> list[Notification]:
+        """Return what was sent here about these incidents: what nobody looks after first, then the newest."""
+        since = min(incident.opened_at for incident in opened.values())
+        sent = [
+            row
+            for row in self.sent(now - since + 60.0)
+            if row.channel == self.name and row.state == "sent" and opened.keys() & set(row.message.incidents)
+        ]
+        waits = {number for number, incident in opened.items() if not incident.acknowledged_by}
+        return sorted(sent, key=lambda row: (not waits & set(row.message.incidents), -(row.sent_at or 0.0)))
+
+    def _confirm(self, receipts: Sequence[str]) -> None:
+        for receipt in receipts:
+            try:
+                self.reader.confirm(receipt)
+            except DeliveryError as error:  # a kindness: nobody is woken for it
+                log.info("channel %s: %s", self.name, error)
+
+    def _failed(self, error: DeliveryError) -> None:
+        now = time.monotonic()
+        self._failing = now if self._failing is None else self._failing
+        self._next = now + max(EVERY, error.retry_after or 0.0)
+        log.info("answers of channel %s: %s", self.name, error)
+        if error.permanent or now - self._failing >= BEARABLE:
+            self.trouble = f"answers of channel {self.name} cannot be read: {error}"
+
+
+def hand_in(home: Home, channel: str, answer: Answer, opened: Mapping[int, Incident]) -> None:
+    """Put into the inbox what an answer asks for of each open incident of its message. OSError."""
+    by = f"{answer.by} ({channel})"
+    for number in answer.message.message.incidents:
+        incident = opened.get(number)
+        if incident is None:
+            continue
+        if answer.verb == "silence":
+            submit(
+                str(home.inbox),
+                "silence",
+                incident.check,
+                target=incident.check,
+                seconds=answer.seconds,
+                by=by,
+            )
+        elif not incident.acknowledged_by:
+            submit(str(home.inbox), "ack", str(number), id=number, by=by)
+
+
+class ChatAnswers:
+    """All channels whose answers are read."""
+
+    def __init__(
+        self,
+        config: Config,
+        home: Home,
+        patient: BoundedIO,
+        sent: Callable[[float], Sequence[Notification]],
+    ) -> None:
+        book = AnswerBook(home, patient)
+        self._channels = [
+            ChannelAnswers(name, reader, home, book, sent) for name, reader in readers(config, home).items()
+        ]
+
+    @property
+    def trouble(self) -> str:
+        """What keeps answers from being read, in one line, or empty."""
+        return "; ".join(channel.trouble for channel in self._channels if channel.trouble)
+
+    def begin(self, alerts: AlertState, now: float) -> None:
+        """Have all channels looked at; nobody waits for it."""
+        if self._channels:
+            incidents = [state.incident for state in alerts.states.values() if state.incident]
+            opened = {incident.id: incident for incident in incidents if incident.resolved_at is None}
+            for channel in self._channels:
+                channel.begin(opened, now)
+
+    def wait(self, timeout: float) -> None:
+        """Wait for the looks that go on, `timeout` seconds at most."""
+        until = time.monotonic() + timeout
+        for channel in self._channels:
+            channel.wait(max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
+        """Give back connections."""
+        for channel in self._channels:
+            channel.close()
+
+
+def readers(config: Config, home: Home) -> dict[str, AnswerReader]:
+    """Return what reads the answers of each channel that has such; without those that cannot be made."""
+    found: dict[str, AnswerReader] = {}
+    for name, section in config.channels.items():
+        if section.relay:  # out of the daemon's reach
+            continue
+        try:
+            reader = channel_of(config, name).make_answers(home)
+        except ConfigError:  # its secret is missing, which is reported elsewhere
+            continue
+        except Exception:  # of another package: nothing else stops
+            log.exception("answers of channel %s", name)
+            continue
+        if reader is not None:
+            found[name] = reader
+    return found

@@ -1,0 +1,79 @@
+"""The morning message at its time of day: once a day, and once after a downtime."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from datetime import tzinfo
+from functools import partial
+
+from watchdogd.config.models import DigestSection
+from watchdogd.daemon.wiring import Wiring
+from watchdogd.errors import WatchdogError
+from watchdogd.home.layout import Home
+from watchdogd.notify.notification import Message, Notification, addressed
+from watchdogd.system import command
+from watchdogd.system.smallfile import parse_json
+from watchdogd.system.times import LOCAL_ZONE, CronTimes, zone_named
+
+DEADLINE = 300.0
+"""Seconds that making it may take."""
+MARK = ".digest"
+"""The file whose time says when the last one went."""
+
+log = logging.getLogger(__name__)
+
+
+def is_due(section: DigestSection, zone: tzinfo, last: float, now: float) -> bool:
+    """Return whether its time came since the `last` one."""
+    hour, _, minute = section.at.partition(":")
+    return CronTimes(f"{int(minute)} {int(hour)} * * *", zone).following(last) <= now
+
+
+def morning_messages(parts: Wiring, now: float) -> list[Notification]:
+    """Return the message for each channel where it is due, stored; it never raises for home or history."""
+    config = parts.engine.setup.config
+    if config.digest is None or parts.storage.unread:
+        return []
+    zone = zone_named(config.daemon.timezone) if config.daemon.timezone else LOCAL_ZONE
+    try:
+        last = parts.patient.attempt(partial(_last, parts.home, now))
+        if not is_due(config.digest, zone, last, now):
+            return []
+        rows = _made(parts, now)
+        parts.storage.settle(rows)
+        parts.patient.attempt(partial(parts.home.write, parts.home.path / MARK, ""))
+    except (WatchdogError, OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("the morning message has to wait: %s", error)
+        return []
+    return rows
+
+
+def _last(home: Home, now: float) -> float:
+    """Return when the last one went; where there was none, now, since nobody waits for one yet."""
+    try:
+        return (home.path / MARK).stat().st_mtime
+    except FileNotFoundError:
+        home.write(home.path / MARK, "")
+        return now
+
+
+def _made(parts: Wiring, now: float) -> list[Notification]:
+    """Have it made by a process of its own, as the page is. ValueError where that fails."""
+    config, home = parts.engine.setup.config, parts.home
+    argv = (sys.executable, "-P", "-m", "watchdogd", "digest", "--json", "--home", str(home.path))
+    answer = command.ask(argv, deadline=DEADLINE)
+    if not answer.ok:
+        raise ValueError(answer.complaint("watchdogd"))
+    said = parse_json(answer.output)
+    day = time.strftime("%Y-%m-%d", time.localtime(now))
+    message = Message(
+        headline=str(said["headline"]),
+        body=str(said["body"]),
+        status="INFO",
+        target=config.daemon.name,
+        thread=f"morning-{day}",
+        at=now,
+    )
+    return [addressed(message, name, now, message.thread) for name in config.digest_channels]
