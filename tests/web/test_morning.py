@@ -186,6 +186,9 @@ def test_the_daemon_sends_it_once_when_its_time_has_come(home: Home) -> None:
         daemon._publish()
         assert (home.path / MARK).exists()
         assert daemon._outbox.waiting == 0, "it was asked for a minute ago: the first comes at its time"
+        os.utime(home.path / MARK, (4e9, 4e9))
+        daemon._publish()
+        assert (home.path / MARK).stat().st_mtime < 4e9, "the clock was set back: it does not wait for years"
         os.utime(home.path / MARK, (1e9, 1e9))
         daemon._publish()
         daemon._publish()

@@ -19,6 +19,8 @@ from watchdogd.system.times import LOCAL_ZONE, CronTimes, zone_named
 
 DEADLINE = 300.0
 """Seconds that making it may take."""
+AHEAD = 60.0
+"""Seconds by which a file server's clock may be ahead of ours."""
 MARK = ".digest"
 """The file whose time says when the last one went."""
 
@@ -51,12 +53,14 @@ def morning_messages(parts: Wiring, now: float) -> list[Notification]:
 
 
 def _last(home: Home, now: float) -> float:
-    """Return when the last one went; where there was none, now, since nobody waits for one yet."""
+    """Return when the last one went; now where there was none, or it is ahead: the clock was set back."""
     try:
-        return (home.path / MARK).stat().st_mtime
+        if (last := (home.path / MARK).stat().st_mtime) <= now + AHEAD:
+            return last
     except FileNotFoundError:
-        home.write(home.path / MARK, "")
-        return now
+        pass
+    home.write(home.path / MARK, "")
+    return now
 
 
 def _made(parts: Wiring, now: float) -> list[Notification]:
