@@ -175,11 +175,12 @@ def _month(at: float) -> str:
 class _Timed(imaplib.IMAP4):
     """A session that is cut off after so many seconds, from its connection on."""
 
-    def __init__(self, seconds: float, *args: Any, **options: Any) -> None:
+    def __init__(self, seconds: float, host: str, port: int, **options: Any) -> None:
         self.timer = threading.Timer(seconds, _cut, [self])
         self.timer.daemon = True
         self.timer.start()
-        super().__init__(*args, timeout=seconds * 2 / 3, **options)
+        options["timeout"] = seconds * 2 / 3
+        super().__init__(host, port, **options)
 
 
 class _TimedTls(_Timed, imaplib.IMAP4_SSL):
