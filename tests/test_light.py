@@ -14,19 +14,25 @@ import psutil
 import pytest
 from sqlalchemy.event import listen
 
+from watchdogd.batch.endings import Ending
+from watchdogd.batch.models import Job
+from watchdogd.batch.run_models import Progress
+from watchdogd.batch.snapshot import Snapshot
 from watchdogd.config import last_good_config
 from watchdogd.daemon import config_changes
 from watchdogd.daemon.registry.check_factory import Check
+from watchdogd.daemon.registry.plugin_registry import Source
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import Snapshots
-from watchdogd.daemon.workers.worker_protocol import Call
+from watchdogd.daemon.workers.worker_protocol import Call, Reply
 from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
-from watchdogd.plugin import History, Metric, Result, Run, Status
+from watchdogd.plugin import History, Metric, Recovery, Result, Run, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.system.time_series import Course
+from watchdogd.units import Amount
 
 BARE = [sys.executable, "-I", "-c", "pass"]
 WAITING = ("poll", "ppoll", "wait4", "waitid", "clock_nanosleep", "futex")
@@ -124,6 +130,14 @@ def test_what_a_check_is_sent_each_round_is_small(home: Home) -> None:
         60.0 * (readings - 1),
         readings - 1,
     )
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [Amount, Call, Ending, History, Job, Metric, Progress, Recovery, Reply, Result, Run, Snapshot, Source],
+)
+def test_what_travels_between_daemon_and_workers_is_pickled_by_pickle_alone(kind: type) -> None:
+    assert {"__getstate__", "__setstate__"} & vars(kind).keys() == set()
 
 
 def test_a_round_that_wants_the_past_of_many_checks_asks_the_history_once(home: Home) -> None:

@@ -103,7 +103,7 @@ class Status(enum.IntEnum):
         return (0, 1, 3, 2)[self]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Metric:
     """A number with its unit (`s`, `B`, `%`, `c` or none) and the thresholds it was held against."""
 
@@ -113,7 +113,7 @@ class Metric:
     crit: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recovery:
     """End of a fault in words: `what` it is now (`makes progress again`), and the number that shows it.
 
@@ -125,7 +125,7 @@ class Recovery:
     timed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Result:
     """Result of one execution for one subject.
 
@@ -233,7 +233,7 @@ def notice(summary: str, *, details: str = "", label: str = "INFO") -> Result:
     return Result(Status.OK, " ".join(summary.split()), details=details, notice=True, label=label)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class History:
     """Measurements of earlier rounds for this check: series of (time, value), oldest first."""
 

@@ -94,7 +94,7 @@ def parse_percent(text: object) -> float:
     return float(match[1])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Amount:
     """A threshold that may be absolute or a share of the whole: `10TB`, `10%`, for inodes also `500000`."""
 

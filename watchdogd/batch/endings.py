@@ -13,7 +13,7 @@ _NO_OUTPUT = 53
 """Slurm's own mark in place of a signal (`0:53`): the job's files could not be opened (22.05: tried)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ending:
     """A job as accounting remembers it; `ended_at` is None while it lives.
 

@@ -51,7 +51,7 @@ ENDED_STATES = frozenset(
 """Words for a job that is over; the controller keeps it for MinJobAge (300 s by default)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """A line of the queue: a job, a task of an array, the waiting rest of an array, or a het component.
 

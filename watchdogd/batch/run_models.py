@@ -24,7 +24,7 @@ IDLE = ("starting", "suspended", "ending")
 """States in which a job that has nodes does nothing there; the first one counts first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Progress:
     """Progress of a run, as a check found it: for `status`, the page and other checks.
 
@@ -61,7 +61,7 @@ class Strength(enum.IntEnum):
     STRONG = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sign:
     """Evidence from outside a run's log of whether it works.
 
@@ -101,7 +101,7 @@ class Suspect:
     pid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """The run that a check speaks of: who it is and where its switches lie.
 

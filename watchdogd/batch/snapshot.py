@@ -9,7 +9,7 @@ from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import Job
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """State of the batch system at one time, shared by all checks of a round.
 

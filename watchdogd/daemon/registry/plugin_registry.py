@@ -39,7 +39,7 @@ _SCOUTS_GET = frozenset(
 """Variables that foreign code needs to be loaded; secrets stay out of its sight."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """Place of a plugin's code: a module's name or a file's path, and the function in it."""
 
