@@ -1,10 +1,10 @@
-"""The Guard as a callback of Lightning; run as a script, it trains a tiny model under the switches.
+"""A tiny model trained by Lightning under the switches of its run.
 
 python examples/lightning_callback.py CHECKPOINT [STEPS]
 
-`GuardCallback(Guard("run-17"), "run-17.ckpt")` is all that a Trainer of one's own needs. Under Slurm
-Lightning saves and requeues its job at SIGUSR1 (`#SBATCH --signal=SIGUSR1@300`), then the Guard ends
-the loop. Where no such signal is asked for, `time_left="auto"` stops the loop before the job's end.
+Under Slurm Lightning saves and requeues its job at SIGUSR1 (`#SBATCH --signal=SIGUSR1@300`), then the Guard
+ends the loop. Where no such signal is asked for, `Guard("run-17", time_left="auto")` stops the loop before
+the job's end.
 """
 
 # ruff: noqa: ARG002  hooks take what the framework gives them
@@ -16,33 +16,7 @@ import time
 import lightning
 import torch
 
-from watchdogd.training import Guard, torch_agree
-
-
-class GuardCallback(lightning.Callback):
-    """Saves to `checkpoint` and stops a Trainer when its Guard asks for it, on all ranks alike."""
-
-    def __init__(self, guard, checkpoint):
-        self.guard = guard
-        self.checkpoint = checkpoint
-        self.agree = torch_agree()
-
-    def on_train_start(self, trainer, module):
-        self.guard.exit_if_stopped(agree=self.agree)
-
-    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
-        wish = self.guard.poll(step=trainer.global_step, loss=outputs["loss"], agree=self.agree)
-        if wish:
-            print(f"step {trainer.global_step}: {wish.reason}", flush=True)
-            trainer.save_checkpoint(self.checkpoint)
-        if wish.save:
-            self.guard.saved()
-        if wish.stop:
-            trainer.should_stop = True
-
-    def on_train_end(self, trainer, module):
-        if trainer.max_steps != -1 and trainer.global_step >= trainer.max_steps:
-            self.guard.finished()
+from watchdogd.integrations import LightningGuard
 
 
 class Line(lightning.LightningModule):
@@ -61,11 +35,10 @@ class Line(lightning.LightningModule):
 
 
 def main(checkpoint, steps):
-    guard = Guard("lightning")
     trainer = lightning.Trainer(
         accelerator="cpu",
         max_steps=steps,
-        callbacks=[GuardCallback(guard, checkpoint)],
+        callbacks=[LightningGuard("lightning", checkpoint)],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,

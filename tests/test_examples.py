@@ -1,14 +1,15 @@
 """The examples with the real PyTorch, transformers and Lightning, which `make test` brings."""
 
+import json
 import os
 import pwd
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.timeout(1800)  # the environment may have to come first
 TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _libraries() -> None:
     python_of("examples", "examples")
 
@@ -79,20 +80,6 @@ def beats(home: Path, process: "subprocess.Popen[str]") -> Callable[[], bool]:
     return begun
 
 
-def pressed_and_obeyed(folder: Path, home: Path, run: str, *command: str) -> list[tuple[int, str]]:
-    """The save switch, then the kill switch; the steps and the reasons that the program told."""
-    save, kill = home / "switches" / f"{run}.save", home / "switches" / f"{run}.kill"
-    with running(folder, *command, home=home) as process:
-        wait_until(beats(home, process), PATIENCE, f"{run} begins")
-        save.touch()
-        wait_until(lambda: not save.exists(), PATIENCE, f"{run} saves")
-        time.sleep(0.5)  # some steps in between
-        kill.write_text('{"by": "bob", "reason": "lunch"}\n')
-        process.wait(PATIENCE)
-    assert process.returncode == 0, said(folder)
-    return told(folder)
-
-
 def told(folder: Path) -> list[tuple[int, str]]:
     """Steps and reasons. Two ranks share one output: one's line end may come after the other's words."""
     found = re.findall(r"step (\d+): (.*?)(?=rank \d+, step|$)", said(folder), re.MULTILINE)
@@ -115,26 +102,38 @@ def test_both_ranks_leave_at_the_step_where_one_of_them_sees_the_switch(tmp_path
     assert (tmp_path / "ddp.pt").exists()
 
 
-def test_hugging_faces_trainer_saves_and_stops(tmp_path: Path, home: Path) -> None:
-    command = (PYTHON, str(EXAMPLES / "hf_trainer.py"), str(tmp_path / "kept"), "100000")
-    (saved, why), (stopped, end) = pressed_and_obeyed(tmp_path, home, "hf-trainer", *command)
-    assert (why, end) == ("save switch set", STOPPED)
-    assert saved < stopped
-    kept = {path.name for path in (tmp_path / "kept").iterdir()}
-    assert kept >= {f"checkpoint-{saved}", f"checkpoint-{stopped}"}
-    assert not (home / "switches" / "hf-trainer.finished").exists()
+TRAINED = {
+    "lightning": "lightning_callback",
+    "hf-trainer": "hf_trainer",
+    "accelerate": "accelerate_loop",
+    "deepspeed": "deepspeed_loop",
+}
 
 
-def test_lightning_saves_stops_resumes_and_finishes(tmp_path: Path, home: Path) -> None:
-    command = (PYTHON, str(EXAMPLES / "lightning_callback.py"), str(tmp_path / "kept.ckpt"))
-    (saved, why), (stopped, end) = pressed_and_obeyed(tmp_path, home, "lightning", *command, "100000")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What came of each framework's example; one process for all, since each loads PyTorch."""
+    folder = tmp_path_factory.mktemp("trained")
+    words = [f"{run}={module}" for run, module in TRAINED.items()]
+    with running(
+        folder, PYTHON, str(FRAMEWORKS / "trained.py"), str(folder), *words, home=made(folder / "home")
+    ) as process:
+        assert process.wait(PATIENCE) == 0, said(folder)
+    lines = [json.loads(line) for line in said(folder).splitlines() if line.startswith('{"run"')]
+    return {line["run"]: line for line in lines}
+
+
+@pytest.mark.parametrize("run", TRAINED)
+def test_a_framework_saves_stops_resumes_and_finishes(run: str, trained: dict[str, Any]) -> None:
+    found = trained[run]
+    (saved, why), (stopped, end) = found["acted"]
     assert (why, end) == ("save switch set", STOPPED)
     assert saved < stopped
-    (home / "switches" / "lightning.kill").unlink()
-    with running(tmp_path, *command, str(stopped + 5), home=home) as process:
-        assert process.wait(PATIENCE) == 0, said(tmp_path)
-    assert f"`max_steps={stopped + 5}` reached" in said(tmp_path)
-    assert (home / "switches" / "lightning.finished").exists()
+    assert found["unfinished"]  # stopped is not finished
+    assert found["left"] == 0  # what is finished begins no more
+    assert stopped < found["resumed"] <= stopped + 5
+    assert found["beat"]["rank"] == 0
+    assert isinstance(found["beat"]["loss"], float)
 
 
 def slurm(folder: Path) -> dict[str, str]:

@@ -591,13 +591,23 @@ def test_a_tensor_is_read_and_its_graph_is_not_kept(home: Path, make: Make) -> N
     assert guard._loss.graph is None
 
 
-@pytest.mark.parametrize(("options", "rank"), [({}, "1"), ({"heartbeat": False}, "0")])
+@pytest.mark.parametrize(
+    ("options", "rank", "told"),
+    [({}, "1", None), ({"heartbeat": False}, "0", None), ({}, "0", 1), ({"heartbeat": False}, "1", 0)],
+)
 def test_other_ranks_and_those_who_want_none_write_no_beat(
-    options: dict[str, bool], rank: str, home: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, bool],
+    rank: str,
+    told: int | None,
+    home: Path,
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setattr(training, "CHORES_EVERY", 0.01)
     guard = make(**options)
+    if told is not None:  # by a framework, whose launcher set another RANK
+        guard.set_rank(told)
     guard.poll(step=1)
     (home / "inbox" / "run-17.stacks-request").touch()
     wait_for("chores to be done", in_inbox(home, "stacks", "txt").exists)

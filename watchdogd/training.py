@@ -868,7 +868,7 @@ class Guard:
         self._exit_at = None if self._exit_after is None else time.monotonic() + self._exit_after
         self._every = every
         self._rank = _rank()
-        self._beats = heartbeat and self._rank in (None, 0)
+        self._heartbeat = heartbeat
         self._homeless = not (home or os.environ.get("WATCHDOGD_HOME"))
         self._said: set[str] = set()
         self._signals: tuple[int, ...] = ()
@@ -909,12 +909,18 @@ class Guard:
         self._ignored: dict[str, Any] = {}  # of save switches that cannot be removed
         self._finished = False
         self._kind, self._wish = 0, NOTHING
-        self._job_end = JobEnd(self._rank or 0) if self._auto or self._time_left else None
+        self.set_rank(self._rank)
         self._margin = self._wanted_time()
         self._pid = os.getpid()
         self._at_home, self._elsewhere = Aside(), Aside()
 
     # What the loop calls
+
+    def set_rank(self, rank: int | None) -> None:
+        """Tell this process's rank, before the first poll, where its launcher sets no RANK or the like."""
+        self._rank = rank
+        self._beats = self._heartbeat and rank in (None, 0)
+        self._job_end = JobEnd(rank or 0) if self._auto or self._time_left else None
 
     def poll(self, step: Any = None, loss: Any = None, agree: Agree | None = None) -> Wish:
         """Return what the loop should do now. Call it once a step, when the step is done.

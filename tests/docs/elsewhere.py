@@ -91,7 +91,9 @@ ELSEWHERE = {
     "make quick": Elsewhere(_MAKE, '"quick"', "runs some of these tests"),
     "make lint": Elsewhere(_MAKE, '"lint"', "`make test` runs it beside these tests"),
     "make examples": Elsewhere(
-        "tests/test_examples.py::test_hugging_faces_trainer_saves_and_stops", "def test_", "is that file"
+        "tests/test_examples.py::test_a_framework_saves_stops_resumes_and_finishes",
+        "def test_",
+        "is that file",
     ),
     "make bench": Elsewhere(
         _MAKE, '"bench"', "installs and measures other programs for a quarter of an hour"

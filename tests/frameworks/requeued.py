@@ -10,8 +10,9 @@ import lightning
 import torch
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
-from lightning_callback import GuardCallback, Line
+from lightning_callback import Line
 
+from watchdogd.integrations import LightningGuard
 from watchdogd.training import Guard
 
 
@@ -19,11 +20,11 @@ class Late(lightning.Callback):
     """Makes the Guard when Lightning has set its handlers."""
 
     def on_train_start(self, trainer, module):
-        trainer.callbacks.append(GuardCallback(Guard("lightning", every=0.0), "stopped.ckpt"))
+        trainer.callbacks.append(LightningGuard(Guard("lightning", every=0.0), "stopped.ckpt"))
 
 
 early = (
-    [GuardCallback(Guard("lightning", every=0.0), "stopped.ckpt")] if sys.argv[1] == "before" else [Late()]
+    [LightningGuard(Guard("lightning", every=0.0), "stopped.ckpt")] if sys.argv[1] == "before" else [Late()]
 )
 trainer = lightning.Trainer(
     accelerator="cpu",
