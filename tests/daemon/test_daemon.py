@@ -63,9 +63,12 @@ def open_incidents(daemon: Daemon) -> set[str]:
 
 
 def test_a_round_that_broke_off_is_told_once_and_is_over_with_the_next_good_one(daemon: Daemon) -> None:
-    with patch("watchdogd.daemon.daemon.learn", side_effect=KeyError("odd")), pytest.raises(KeyError):
+    with patch.object(daemon._service, "working") as pinged:
+        with patch("watchdogd.daemon.daemon.learn", side_effect=KeyError("odd")), pytest.raises(KeyError):
+            daemon.round()
+        pinged.assert_not_called()  # systemd hears of rounds that work alone
         daemon.round()
-    daemon.round()
+        pinged.assert_called_once()
     assert "the last round broke off: KeyError: 'odd'" in open_incidents(daemon)
     daemon.round()
     assert not any("broke off" in summary for summary in open_incidents(daemon))

@@ -38,7 +38,11 @@ class Service:
         folder = slurm.home("alice") / ".config" / "systemd" / "user"
         slurm.run_as("alice", ["mkdir", "-p", folder])
         self.unit = folder / UNIT
-        self.unit.write_text(adapted(UNIT, slurm.watchdogd.parent.parent, self.home.path))
+        text = adapted(UNIT, slurm.watchdogd.parent.parent, self.home.path)
+        for given, shorter in (("WatchdogSec=5min", "WatchdogSec=15s"), ("RestartSec=10", "RestartSec=1s")):
+            assert given in text
+            text = text.replace(given, shorter)
+        self.unit.write_text(text)
         secrets = slurm.home("alice") / ".config" / "watchdogd.env"
         secrets.write_text("WEBHOOK_URL=http://127.0.0.1:9/\n")
 
@@ -75,7 +79,8 @@ def test_systemd_brings_the_daemon_back_and_leaves_it_ended_when_it_was_stopped(
     with Manager("alice", slurm.home("alice")) as manager:
         manager.systemctl("enable", "--now", "watchdogd")
         assert (service.unit.parent / "default.target.wants" / UNIT).is_symlink()
-        wait_until(lambda: service.status()["last_round"], 60, "the first round is made", every=0.5)
+        assert service.status()["last_round"]  # systemd waits for the first round
+        assert "checks, nothing open" in manager.show(UNIT, "StatusText")
         assert manager.show(UNIT, "NoNewPrivileges") == "yes"
         first = int(manager.show(UNIT, "MainPID"))
         assert f"process {first} " in service.status()["holder"]
@@ -87,6 +92,11 @@ def test_systemd_brings_the_daemon_back_and_leaves_it_ended_when_it_was_stopped(
 
         wait_until(another, 90, "systemd has started it again", every=0.5)
         assert manager.show(UNIT, "NRestarts") == "1"
+        wait_until(lambda: manager.show(UNIT, "ActiveState") == "active", 60, "it is ready", every=0.2)
+        first = int(manager.show(UNIT, "MainPID"))
+        os.kill(first, signal.SIGSTOP)
+        wait_until(another, 120, "systemd has killed the frozen one and started it again", every=0.5)
+        assert manager.show(UNIT, "NRestarts") == "2"
         service.say("stop")
         wait_until(lambda: manager.show(UNIT, "ActiveState") == "inactive", 60, "it is ended", every=0.5)
         manager.systemctl("start", "watchdogd")

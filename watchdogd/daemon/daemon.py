@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import time
+from collections import Counter
 from datetime import datetime
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from watchdogd.daemon.publishing import Publisher
 from watchdogd.daemon.scheduler import Schedule
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import Wiring, answers_of, learn, missing, outbox_of
+from watchdogd.daemon.status_file import open_incidents
 from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.history.models import Gap
 from watchdogd.home import markers
@@ -26,7 +28,9 @@ from watchdogd.home.markers import Pause
 from watchdogd.notify.dead_mans_switch import Heartbeat, heartbeat_of
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.system.bounded_io import StuckError
+from watchdogd.system.service_manager import ServiceManager
 from watchdogd.system.smallfile import STATUS_LIMIT, read_plain
+from watchdogd.system.text import one_line
 from watchdogd.units import age, local_time
 
 STEPS, LEAST = 3, 60.0
@@ -140,6 +144,7 @@ class Daemon:
         self._leadership = leadership
         self._lease = leadership.lease
         self._heartbeat = heartbeat
+        self._service = ServiceManager()
         self._logged = 0
         self._broke = ""
         self._absence = Absence()
@@ -158,6 +163,7 @@ class Daemon:
         self._outbox.start()
         self._outbox.add(self._parts.past.waiting)
         self._schedule.run()
+        self._service.ending()
         self._outbox.add(self._engine.conclude(FAREWELL, self.may_act))
         self._outbox.add(self._engine.say_stopped())
         self._outbox.stop(FAREWELL)
@@ -185,6 +191,7 @@ class Daemon:
             self._heartbeat.bad(self._broke)
             raise
         self._broke = ""
+        self._service.working(self._summary(), self._engine.setup.config.daemon.interval)
         return pause
 
     def _round(self) -> float:
@@ -209,6 +216,14 @@ class Daemon:
         if not self._parts.storage.unread:
             self._answers.begin(self._engine.alerts, time.time())
         self._engine.troubles["answers"] = self._answers.trouble
+
+    def _summary(self) -> str:
+        """Return how it is, in one line."""
+        counts = Counter(incident.status for incident in open_incidents(self._engine.alerts))
+        worst = sorted(counts, key=lambda status: status.severity, reverse=True)
+        found = ", ".join(f"{counts[status]} {status.name}" for status in worst) or "nothing"
+        troubles = f"; {one_line(self._engine.trouble)}" if self._engine.trouble else ""
+        return f"{len(self._engine.setup.checks)} checks, {found} open{troubles}"
 
     def _see_troubles(self) -> None:
         """Note the troubles that the engine does not see by itself; the next round judges them."""

@@ -1,0 +1,46 @@
+"""The service manager that started this process, where it is one of `Type=notify` (sd_notify(3))."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+
+_PATIENCE = 1.0
+"""Seconds that a message to it may take."""
+
+
+class ServiceManager:
+    """Tells systemd how its service is; without it every method does nothing.
+
+    What it set for this process is taken out of the environment: no check or drop-in speaks in our name.
+    """
+
+    def __init__(self) -> None:
+        self._address = os.environ.pop("NOTIFY_SOCKET", "")
+        given = os.environ.pop("WATCHDOG_USEC", "")
+        self._deadline = int(given) / 1e6 if given.isdigit() else 0.0
+
+    def working(self, status: str, pause: float) -> None:
+        """Say that it works, in one line how, and that it says so again in `pause` seconds or soon after.
+
+        The unit's WatchdogSec is raised where that would be too late.
+        """
+        lines = ["READY=1", "WATCHDOG=1", f"STATUS={status}"]
+        if 0 < self._deadline < 3 * pause:
+            self._deadline = 3 * pause
+            lines.append(f"WATCHDOG_USEC={self._deadline * 1e6:.0f}")
+        self._send(lines)
+
+    def ending(self) -> None:
+        """Say that it ends on purpose."""
+        self._send(["STOPPING=1", "STATUS=ending"])
+
+    def _send(self, lines: list[str]) -> None:
+        if not self._address:
+            return
+        # A socket of the abstract namespace is written with an @ (unix(7)).
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wire:
+            wire.settimeout(_PATIENCE)
+            wire.sendto("\n".join(lines).encode(errors="replace"), address)
