@@ -95,6 +95,11 @@ ELSEWHERE = {
         "def test_",
         "is that file",
     ),
+    "watchdogd web --home A --home B": Elsewhere(
+        "tests/web/test_homes.py::test_the_live_page_leads_to_that_of_each_home_and_to_its_numbers",
+        "documents_of",
+        "serves until it is interrupted",
+    ),
     "make bench": Elsewhere(
         _MAKE, '"bench"', "installs and measures other programs for a quarter of an hour"
     ),

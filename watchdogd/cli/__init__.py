@@ -226,8 +226,19 @@ def parser_of(module: ModuleType, verb: str) -> argparse.ArgumentParser:
         # argparse's own way to ask the terminal for its width costs the import of shutil
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=_width()),
     )
-    parser.set_defaults(verb=verb)
-    parser.add_argument("--home", metavar="DIR", help="default: $WATCHDOGD_HOME, else ~/.watchdogd")
+
+    class Homes(argparse.Action):
+        """The last one counts, and those that show several have all."""
+
+        def __call__(
+            self, _parser: object, found: argparse.Namespace, home: object, _as: object = None
+        ) -> None:
+            found.home, found.homes = home, [*found.homes, home]
+
+    parser.set_defaults(verb=verb, homes=[])
+    parser.add_argument(
+        "--home", metavar="DIR", action=Homes, help="default: $WATCHDOGD_HOME, else ~/.watchdogd"
+    )
     module.arguments(parser)
     return parser
 

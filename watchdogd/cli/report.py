@@ -1,17 +1,18 @@
-"""`watchdogd report`: what this home knows as one HTML file, to be put where people look."""
+"""`watchdogd report`: what a home, or several, know as one HTML file, to be put where people look."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from watchdogd.cli import status
 from watchdogd.cli.lookup import store_of
-from watchdogd.cli.output import print_line, seconds
+from watchdogd.cli.output import one_line, print_line, seconds
 from watchdogd.config.loading import load
-from watchdogd.errors import HomeError
 from watchdogd.home.layout import Home, absolute
+from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.system import umask
 from watchdogd.system.smallfile import replace_file
 
@@ -26,8 +27,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page atomically; always 0."""
-    home = Home.existing(args.home)
-    text = page(home, seconds(args, "--since"))
+    home, since = Home.find(args.home), seconds(args, "--since")
+    if args.homes[1:]:
+        text = overview(args.homes, page=lambda each: page(each, since))
+    else:
+        text = page(Home.existing(args.home), since)
     if args.output == "-":
         print(text)
         return 0
@@ -53,6 +57,27 @@ def page(home: Home, since: float, *, live: bool = False) -> str:
             home, store, status.read(home), config.daemon.name, since=now - since, now=now, logs=logs
         )
         return render(content, live=live)
+
+
+def overview(
+    paths: Sequence[str],
+    *,
+    link: Callable[[int], str] = lambda _: "",
+    page: Callable[[Home], str] = lambda _: "",
+    live: bool = False,
+) -> str:
+    """Render the page of several homes; what cannot be read of one stands in its row."""
+    from watchdogd.web.homes import HomeRow, render_homes, row_of
+
+    rows = []
+    for number, path in enumerate(paths):
+        try:
+            home = Home.existing(path)
+            name = load(home, pressing=True).daemon.name
+            rows.append(row_of(name, path, status.read(home), link=link(number), page=page(home)))
+        except WatchdogError as error:
+            rows.append(HomeRow(path, path, trouble=one_line(str(error))))
+    return render_homes(rows, time.time(), live=live)
 
 
 def _mode(file: Path, home: Home) -> int:

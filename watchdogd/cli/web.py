@@ -1,10 +1,15 @@
-"""`watchdogd web`: the page live on loopback, for an ssh tunnel; `/metrics` for Prometheus beside it."""
+"""`watchdogd web`: the page live on loopback, for an ssh tunnel; `/metrics` for Prometheus beside it.
+
+Where several homes are named, `/` shows how each is, `/1/` and `/1/metrics` are of the first.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
 import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from watchdogd.cli import report, status
 from watchdogd.cli.output import print_line, seconds
@@ -12,7 +17,11 @@ from watchdogd.errors import HomeError
 from watchdogd.home.layout import Home
 from watchdogd.system.smallfile import read_plain
 
+if TYPE_CHECKING:
+    from watchdogd.web.server import Document
+
 PORT = 8807
+HTML = "text/html; charset=utf-8"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,100}")
 
 
@@ -26,15 +35,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until it is interrupted."""
-    from watchdogd.web.metrics import CONTENT_TYPE, metrics_text
-    from watchdogd.web.server import Document, Server
+    from watchdogd.web.server import Server
 
-    home = Home.existing(args.home)
-    since = seconds(args, "--since")
-    documents = {
-        "/": Document("text/html; charset=utf-8", lambda: report.page(home, since, live=True)),
-        "/metrics": Document(CONTENT_TYPE, lambda: metrics_text(status.read(home))),
-    }
+    home, since = Home.existing(args.home), seconds(args, "--since")
+    documents = documents_of(args.homes, since) if args.homes[1:] else _documents(args.home, since)
     try:
         server = Server(documents, token_of(home), args.port)
     except (OSError, OverflowError) as error:
@@ -47,6 +51,31 @@ def run(args: argparse.Namespace) -> int:
         print_line(f"from elsewhere: {tunnel}, then the same address", at_once=True)
         server.serve_forever()
     return 0
+
+
+def documents_of(homes: Sequence[str], since: float) -> dict[str, Document]:
+    """Return the documents of several homes by their paths."""
+    from watchdogd.web.server import Document
+
+    links = [f"/{number}/" for number in range(1, len(homes) + 1)]
+    first = Document(HTML, lambda: report.overview(homes, link=links.__getitem__, live=True))
+    found = {"/": first}
+    for link, home in zip(links, homes, strict=True):
+        found |= _documents(home, since, link)
+    return found
+
+
+def _documents(path: str | None, since: float, at: str = "/") -> dict[str, Document]:
+    from watchdogd.web.metrics import CONTENT_TYPE, metrics_text
+    from watchdogd.web.server import Document
+
+    def home() -> Home:
+        return Home.existing(path)
+
+    return {
+        at: Document(HTML, lambda: report.page(home(), since, live=True)),
+        f"{at}metrics": Document(CONTENT_TYPE, lambda: metrics_text(status.read(home()))),
+    }
 
 
 def token_of(home: Home) -> str:

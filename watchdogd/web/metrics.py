@@ -42,6 +42,7 @@ class _StatusCollector:
         """Yield all families, each name once."""
         yield from _own(self._status)
         yield from _states(self._status["checks"])
+        yield from _progress(self._status["checks"])
         yield from _results(self._status["checks"])
 
 
@@ -80,6 +81,19 @@ def _own(status: Mapping[str, Any]) -> Iterator[Family]:
     for key, number in counts.items():
         unresolved.add_metric(list(key), number)
     yield unresolved
+    opened = _gauge(
+        "watchdogd_incident_opened_timestamp_seconds",
+        "When an incident that is open began.",
+        (*_LABELS, "status", "state"),
+    )
+    began: dict[tuple[str, ...], float] = {}
+    for incident in status["incidents"]:
+        labels = tuple(one_line(str(incident[label] or "")) for label in (*_LABELS, "status", "state"))
+        at = datetime.fromisoformat(incident["opened_at"]).timestamp()
+        began[labels] = min(at, began.get(labels, at))
+    for labels, at in began.items():
+        opened.add_metric(list(labels), at)
+    yield opened
 
 
 def _states(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
@@ -93,6 +107,25 @@ def _states(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
         if state := run_models.run_state(results):
             family.add_metric([run, "unknown" if state == "?" else state], 1.0)
     yield family
+
+
+def _progress(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
+    """Yield how far each run is by its own account, and whether it stands still though it should not."""
+    stalled = _gauge("watchdogd_run_stalled", "Whether a run that should make progress does not.", ("run",))
+    ratio = _gauge("watchdogd_run_progress_ratio", "Share of a run that is done.", ("run",))
+    left = _gauge("watchdogd_run_remaining_seconds", "What is left of a run at its present pace.", ("run",))
+    found: dict[str, Mapping[str, Any]] = {}
+    for result in checks:
+        if result["run"] and result.get("progress"):
+            found[one_line(str(result["run"]))] = result["progress"]
+    for run, progress in found.items():
+        stalled.add_metric([run], float(progress["stalled"]))
+        done, total, pace = (progress.get(name) for name in ("done", "total", "pace"))
+        if done is not None and total:
+            ratio.add_metric([run], done / total)
+            if pace is not None:
+                left.add_metric([run], max(total - done, 0.0) * pace)
+    yield from (stalled, ratio, left)
 
 
 def _results(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:

@@ -44,7 +44,7 @@ _AHEAD = 366 * 86400.0
 
 def render(content: PageContent, *, live: bool = False) -> str:
     """Render the page; `live`: it renews itself, from where it came."""
-    template = _environment().get_template("page.html.j2")
+    template = environment().get_template("page.html.j2")
     return template.render(
         content=content,
         live_every=LIVE_EVERY if live else 0,
@@ -55,7 +55,7 @@ def render(content: PageContent, *, live: bool = False) -> str:
         short=lambda at: short_time(at, content.at),
         ago=lambda at: coarse(max(content.at - at, 0.0)),
         words=STATE_WORDS,
-        assets=_assets(),
+        assets=assets(),
     )
 
 
@@ -70,7 +70,7 @@ def _offsets(begin: float, end: float) -> list[tuple[int, int]]:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_unindented),
         autoescape=True,
@@ -102,7 +102,7 @@ def _unindented(name: str) -> str:
 
 
 @cache
-def _assets() -> dict[str, Markup]:
+def assets() -> dict[str, Markup]:
     """Styles and scripts of our own package: they are no outside text."""
     folder = files("watchdogd.web") / "assets"
     names = ("page.css", "page.js", "uPlot.min.css", "uPlot.iife.min.js")
