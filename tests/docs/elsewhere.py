@@ -100,6 +100,11 @@ ELSEWHERE = {
         "documents_of",
         "serves until it is interrupted",
     ),
+    "watchdogd init --interactive": Elsewhere(
+        "tests/slurm/test_first_minutes.py::test_questions_make_a_configuration_of_which_everything_is_tried",
+        '"--interactive"',
+        "asks a person",
+    ),
     "make bench": Elsewhere(
         _MAKE, '"bench"', "installs and measures other programs for a quarter of an hour"
     ),

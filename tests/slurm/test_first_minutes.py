@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster import Cluster
+from tests.servers.slack import SlackServer
 from tests.waiting import wait_until
 
 SWEEPS = 'for n in $(seq 9); do echo "<$n> lattice swept, energy -1.$((n * 7 % 5))"; done; sleep 300'
@@ -118,6 +119,45 @@ def test_the_doctor_here_and_on_the_partition(alice: Newcomer) -> None:
     wrong = alice.slurm.run_as("alice", folded, check=False, timeout=300)
     assert wrong.returncode == 2
     assert any("did you mean 'small'?" in line for line in wrong.stdout.splitlines())  # a pipe folds nothing
+
+
+def test_questions_make_a_configuration_of_which_everything_is_tried(
+    slurm: Cluster, slack: SlackServer
+) -> None:
+    alice = Newcomer(slurm)
+    alice.job("moe", "--output=%x-%j.out")
+    answers = {
+        "partition": ["99", ""],
+        "account": [""],
+        "a channel that is not there": ["slack", "http://127.0.0.1:1/secret", "n"],
+        "one that is": ["1", slack.url],
+        "no more": [""],
+        "jobs": ["2", "1"],
+        "disks": [f"/tmp, nowhere, {slurm.home('alice')}"],
+    }
+    typed = "".join(f"{answer}\n" for each in answers.values() for answer in each)
+    words = ("init", "--interactive")
+    done = slurm.run_as("alice", [slurm.watchdogd, *words], stdin=typed, check=False, timeout=300)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stdout + done.stderr
+    config = tomllib.loads(alice.config.read_text())
+    assert config["slurm"]["partition"] == "small"
+    assert alice.run("moe")["user"] == "alice"
+    assert {disk["path"] for disk in config["disks"].values()} == {"/tmp", str(slurm.home("alice"))}
+    assert config["channels"].keys() == {"console", "slack"}
+    [message] = slack.messages
+    assert "test notification" in message.text
+    kept = slurm.home("alice") / ".slack-webhook"
+    assert config["channels"]["slack"]["webhook_url"] == "file:~/.slack-webhook"
+    assert (kept.read_text().strip(), kept.stat().st_mode & 0o777) == (slack.url, 0o600)
+    for said in (
+        "not delivered: ",
+        "delivered: is it there?",
+        "nowhere is no path",
+        "tmp/disk_quota",
+        "fine",
+    ):
+        assert said in done.stdout
+    assert done.stdout.endswith("To start it: watchdogd start\n")
 
 
 HIDDEN = """

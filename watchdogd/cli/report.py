@@ -11,8 +11,8 @@ from watchdogd.cli import status
 from watchdogd.cli.lookup import store_of
 from watchdogd.cli.output import one_line, print_line, seconds
 from watchdogd.config.loading import load
-from watchdogd.home.layout import Home, absolute
 from watchdogd.errors import HomeError, WatchdogError
+from watchdogd.home.layout import Home, absolute
 from watchdogd.system import umask
 from watchdogd.system.smallfile import replace_file
 

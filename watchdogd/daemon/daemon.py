@@ -18,8 +18,8 @@ from watchdogd.daemon.morning import morning_messages
 from watchdogd.daemon.publishing import Publisher
 from watchdogd.daemon.scheduler import Schedule
 from watchdogd.daemon.setup import Setup
-from watchdogd.daemon.wiring import Wiring, answers_of, learn, missing, outbox_of
 from watchdogd.daemon.status_file import open_incidents
+from watchdogd.daemon.wiring import Wiring, answers_of, learn, missing, outbox_of
 from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.history.models import Gap
 from watchdogd.home import markers

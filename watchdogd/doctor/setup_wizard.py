@@ -105,19 +105,24 @@ def watched_as(config: Config, job: Job, users: Collection[str]) -> str:
 
 
 def add(home: Home, adopted: AdoptedRun) -> None:
-    """Append the run's table to config.toml: comments, order and rights stay; what was there stays valid.
+    """Append the run's table to config.toml. ConfigError, HomeError."""
+    try:
+        append(home, adopted.table())
+    except ConfigError as error:
+        raise ConfigError(f"{error}; add it by hand: {_on_one_line(adopted)}") from None
+
+
+def append(home: Home, table: str) -> None:
+    """Append a table to config.toml: comments, order and rights stay; what was there stays valid.
 
     ConfigError where the file is broken already, or would be; HomeError where it cannot be written.
     """
     path = home.config.resolve()
     for _ in range(_TRIES):
-        before = _config_text(home)
-        after = appended(before, adopted.table())
-        try:
-            Setup.of(parse(after, home.config), home)
-        except ConfigError as error:
-            raise ConfigError(f"{error}; add it by hand: {_on_one_line(adopted)}") from None
-        if _config_text(home) == before:  # nobody wrote meanwhile
+        before = config_text(home)
+        after = appended(before, table)
+        Setup.of(parse(after, home.config), home)
+        if config_text(home) == before:  # nobody wrote meanwhile
             return _replace_config(str(path), after)
     raise HomeError(f"{path} is being edited all the time: try again")
 
@@ -147,7 +152,8 @@ def _on_one_line(adopted: AdoptedRun) -> str:
     return f"runs.{toml_key(adopted.name)} = {{ {inside} }}"
 
 
-def _config_text(home: Home) -> str:
+def config_text(home: Home) -> str:
+    """Return config.toml as it is. HomeError, ConfigError."""
     try:
         return home.config.read_bytes().decode("utf-8")
     except OSError as error:
@@ -182,7 +188,8 @@ _PATIENCE = 3.0
 class Survey:
     """Findings; empty where there is nothing. `slurm_trouble`: why Slurm does not answer.
 
-    `places`: what SCRATCH and the like name, by the variable's name in small letters.
+    `places`: what SCRATCH and the like name, by the variable's name in small letters. `partition`: what a
+    person chose for the chain, or empty.
     """
 
     partitions: tuple[Partition, ...] = ()
@@ -194,10 +201,13 @@ class Survey:
     mail_relay: bool = False
     accounts: tuple[str, ...] = field(default=())
     places: Mapping[str, str] = field(default_factory=dict)
+    partition: str = ""
 
     @property
     def cpu_partition(self) -> Partition | None:
-        """Partition where a chain of links costs least: no GPUs, no whole nodes, the default one first."""
+        """The chosen partition, else where a chain costs least: no GPUs or whole nodes, the default first."""
+        if self.partition:
+            return next(each for each in self.partitions if each.name == self.partition)
         cheap = [partition for partition in self.partitions if not partition.gpus]
         return min(cheap, key=lambda each: (each.exclusive, not each.default, each.nodes), default=None)
 

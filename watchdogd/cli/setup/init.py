@@ -25,22 +25,26 @@ from watchdogd.system.text import close_to
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's options."""
     parser.add_argument("--group", metavar="GROUP", help="a Unix group that shares this home")
+    parser.add_argument(
+        "--interactive", action="store_true", help="ask for what Slurm, chat and disks offer, and try each"
+    )
     parser.add_argument("--json", action="store_true", help="what was made and found, as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Make what is missing; overwrite nothing."""
+    if args.interactive and args.json:
+        raise UsageError("init: --interactive asks a person: leave --json out")
     home, gid = Home.find(args.home), _gid(args.group)
     try:
         home.make(gid)
     except OSError as error:
         raise HomeError(f"{home.path} cannot be made: {error.strerror}: choose another with --home") from None
     found = None if home.config.exists() else survey()
-    if found is not None:
-        try:
-            create_file(str(home.config), render(found, args.group), home.file_mode, home.group)
-        except FileExistsError:  # another made it while we looked around
-            found = None
+    if args.interactive:
+        return _ask(home, found, args.group)
+    if found is not None and not _made(home, found, args.group):
+        found = None
     warn(_warnings(home, gid))  # a folder that was there keeps its rights
     if args.json:
         print_json(_json(home, found))
@@ -49,6 +53,26 @@ def run(args: argparse.Namespace) -> int:
     else:
         _say(home, found)
     return 0
+
+
+def _ask(home: Home, found: Survey | None, group: str | None) -> int:
+    """Make config.toml by a person's answers, or add to the one that is there."""
+    from watchdogd.cli.setup import interview
+
+    person = interview.Person()
+    if found is None or not _made(home, interview.placed(found, person), group):
+        print_line(f"{home.config} is there already: what you choose is added to it")
+    warn(_warnings(home, None))
+    return interview.go_on(home, person, (found or survey()).places)
+
+
+def _made(home: Home, found: Survey, group: str | None) -> bool:
+    """Make config.toml; return False where another made it while we looked around."""
+    try:
+        create_file(str(home.config), render(found, group), home.file_mode, home.group)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _warnings(home: Home, gid: int | None) -> Iterator[str]:
