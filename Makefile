@@ -7,7 +7,10 @@ BIN    := $(VENV)/bin
 # Where it is set, each of a test's many processes would compile all of the product anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test suite compiled quick light packages examples lint format docs bench truth soak chaos audit clean
+WHEELHOUSE ?= build/wheelhouse
+EXTRAS ?= [apprise,postgres,prometheus,stacks]
+.PHONY: demo test suite compiled quick light packages examples wheelhouse lint format docs bench truth soak chaos audit \
+	clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
@@ -43,6 +46,12 @@ packages:
 
 examples: $(VENV)/developing $(VENV)/examples/ready
 	$(BIN)/python -m pytest tests/test_examples.py
+
+# All that a cluster without internet needs, for this machine's kind and Python: copy the folder there (docs/operations.md).
+wheelhouse: $(VENV)/pip
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check -c deploy/constraints.txt -w $(WHEELHOUSE) \
+		'.$(EXTRAS)'
+	cp deploy/constraints.txt $(WHEELHOUSE)
 
 lint: $(VENV)/developing
 	$(BIN)/ruff format --check .
@@ -92,7 +101,8 @@ $(VENV)/developing: $(VENV)/pip pyproject.toml
 	$(BIN)/python -m compileall -q watchdogd plugins
 	touch $@ $(VENV)/installed
 
-# PyTorch, Hugging Face's Trainer and Lightning, which the examples need, apart from the rest: 1 GB, three minutes.
+# PyTorch, Hugging Face's Trainer, Lightning and DeepSpeed, which the examples need, apart from the rest: 1 GB, three
+# minutes.
 # A build for CPUs only, looked for on PyTorch's own index where yours has none, since PyPI's brings several GB of CUDA;
 # TORCH=torch takes that all the same. What a network broke off is tried once more. Then all that the tests import is
 # compiled, which on a busy machine takes longer than they wait for an answer.

@@ -95,6 +95,11 @@ ELSEWHERE = {
         "def test_",
         "is that file",
     ),
+    "make wheelhouse": Elsewhere(
+        "tests/test_package.py::test_a_cluster_without_internet_installs_from_the_wheelhouse",
+        '"wheelhouse"',
+        "asks a package index",
+    ),
     "watchdogd web --home A --home B": Elsewhere(
         "tests/web/test_homes.py::test_the_live_page_leads_to_that_of_each_home_and_to_its_numbers",
         "documents_of",

@@ -72,6 +72,7 @@ def test_the_targets_of_make_run_what_is_tested() -> None:
     assert would("soak").splitlines()[-1].split()[1] == "scripts/soak.py"
     assert would("truth").splitlines()[-1].split()[1:3] == ["-m", "benchmarks.truth"]
     assert would("chaos", "CHAOS=--seed 7").splitlines()[-1].endswith("-m benchmarks.chaos --seed 7")
+    assert "constraints.txt" in would("wheelhouse")
     assert would("bench").splitlines()[-1].endswith("-m benchmarks")
 
 
