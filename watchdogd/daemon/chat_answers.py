@@ -206,10 +206,10 @@ def hand_in(home: Home, channel: str, answer: Answer, opened: Mapping[int, Incid
                 incident.check,
                 target=incident.check,
                 seconds=answer.seconds,
-                by=by,
+                answered_by=by,
             )
         elif not incident.acknowledged_by:
-            submit(str(home.inbox), "ack", str(number), id=number, by=by)
+            submit(str(home.inbox), "ack", str(number), id=number, answered_by=by)
 
 
 class ChatAnswers:

@@ -209,7 +209,7 @@ def _read(path: Path, kind: str, *, shared: bool) -> Submission:
     _check(kind, said)
     by = user_name(found.st_uid)
     if kind in ("ack", "silence") and found.st_uid == os.geteuid():  # the daemon's own, for who answered
-        by = _text(said, "by") or by
+        by = _text(said, "answered_by") or by
     return Submission(path, kind, by, found.st_mtime, said)
 
 
