@@ -140,6 +140,12 @@ def test_without_gpus_each_rank_is_to_have_its_share() -> None:
     assert found.table[-1] == "right: srun --cpus-per-task=4 --cpu-bind=cores ..."
 
 
+def test_a_plain_srun_may_not_be_what_the_script_types_and_stops_no_job() -> None:
+    (found,) = affinity.judge(affinity.read(amd(["1"] * 8), {"nid7": FREE}), stated=False)
+    assert found.status is Status.WARNING
+    assert found.text.endswith("(by srun without options: --srun)")
+
+
 def test_ranks_without_a_mask_share_the_cores_and_nothing_is_near_or_far() -> None:
     text = "\n".join(f"@@ rank {rank} {rank} n1 0-15 -|" for rank in range(4))
     (found,) = affinity.judge(affinity.read(text, {"n1": affinity.cpus("0-15")}))

@@ -64,7 +64,7 @@ def run_on_nodes(job: str, nodes: Collection[str], argv: Sequence[str], *, deadl
             return _nothing(answer, left, silent)
         silent |= refused
         if not refused or until - time.monotonic() < _STARTING:
-            why = answer.why or _reason(answer.errors) or "it said nothing"
+            why = answer.why or reason(answer.errors) or "it said nothing"
             silent |= {node: why for node in left if node not in texts and node not in silent}
     return NodeOutputs(texts, silent)
 
@@ -72,10 +72,10 @@ def run_on_nodes(job: str, nodes: Collection[str], argv: Sequence[str], *, deadl
 def _nothing(answer: command.Answer, nodes: Sequence[str], silent: Mapping[str, str]) -> NodeOutputs:
     """Return the result where not one node could be asked."""
     if _DENIED.search(answer.errors):
-        return NodeOutputs(denied=True, trouble=_reason(answer.errors))
+        return NodeOutputs(denied=True, trouble=reason(answer.errors))
     if answer.silent and answer.failure is not Failure.UNSTARTED:
         return NodeOutputs(silent={**silent, **dict.fromkeys(nodes, answer.why)})
-    return NodeOutputs(silent=silent, trouble=_reason(answer.errors) or answer.complaint())
+    return NodeOutputs(silent=silent, trouble=reason(answer.errors) or answer.complaint())
 
 
 def _srun(job: str, nodes: Sequence[str], argv: Sequence[str], sharing: str) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def _texts(output: str) -> dict[str, str]:
     return {node: "\n".join(lines) for node, lines in named.items()}
 
 
-def _reason(errors: str) -> str:
+def reason(errors: str) -> str:
     """Return the first line of srun's that says why."""
     lines = [line.strip() for line in errors.splitlines() if line.strip() and not _NOISE.match(line)]
     return lines[0] if lines else ""

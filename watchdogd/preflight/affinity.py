@@ -184,13 +184,22 @@ def _placed(gpus: tuple[RankGpu, ...]) -> tuple[RankGpu, ...]:
 # Judging.
 
 
-def judge(nodes: Mapping[str, NodeRanks]) -> Iterator[Finding]:
-    """Judge the ranks of all nodes; nodes that are alike are told once, with their table."""
+def judge(nodes: Mapping[str, NodeRanks], *, stated: bool = True) -> Iterator[Finding]:
+    """Judge the ranks of all nodes; nodes that are alike are told once, with their table.
+
+    `stated`: the script says how its srun starts them. Where it does not, it may start them otherwise than a
+    plain srun does, and nothing of this stops the job.
+    """
     alike = defaultdict[object, list[str]](list)
     for name, node in nodes.items():
         alike[tuple((rank.local, rank.cpus, rank.gpu) for rank in node.ranks), node.given].append(name)
     for names in alike.values():
-        yield _judged(stack_folding.names(names), nodes[names[0]])
+        found = _judged(stack_folding.names(names), nodes[names[0]])
+        if not stated and found.status is not Status.OK:
+            found = replace(
+                found, status=Status.WARNING, text=f"{found.text} (by srun without options: --srun)"
+            )
+        yield found
 
 
 def _judged(names: str, node: NodeRanks) -> Finding:

@@ -123,13 +123,15 @@ def ranks(
     if os.environ.get("SLURM_STEP_ID", "").isdecimal():
         return {}
     kept = {name: value for name, value in os.environ.items() if name.startswith(("SLURM_", "SRUN_"))}
-    words = ("srun", *options, "--input=none", "--kill-on-bad-exit=0", "--job-name=watchdogd")
+    ours = ("--immediate=20", "--input=none", "--kill-on-bad-exit=0", "--job-name=watchdogd")
     answer = command.ask(
-        (*words, "sh", "-c", affinity.SCRIPT), deadline=deadline, env=command.environment(kept)
+        ("srun", *options, *ours, "sh", "-c", affinity.SCRIPT),
+        deadline=deadline,
+        env=command.environment(kept),
     )
     each = re.findall(r"\d+", re.sub(r"\(x\d+\)", "", os.environ.get("SLURM_JOB_CPUS_PER_NODE", "")))
     found = affinity.read(answer.output, given, max(map(digits, each), default=None))
-    return found or answer.complaint("srun")
+    return found or answer.trouble or node_steps.reason(answer.errors) or answer.complaint()
 
 
 def tried(run: Run, python: str, *, reduce: bool, deadline: float) -> Trial:

@@ -143,7 +143,7 @@ def _started(args: argparse.Namespace, facts: Facts, believed: Believed) -> Iter
     if isinstance(found, str):
         yield Finding(Status.WARNING, affinity.TOPIC, f"which cores the ranks have is not known: {found}")
         return
-    yield from affinity.judge(found)
+    yield from affinity.judge(found, stated=args.srun is not None)
 
 
 def _around(facts: Facts, checkpoints: str | None, *, gpus: bool) -> Iterator[Finding]:
