@@ -244,7 +244,7 @@ def test_where_nobody_answers_the_message_is_as_before(tmp_path: Path) -> None:
 def test_of_a_thousand_that_stall_at_once_few_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(stall_inquiry, "_ask_nodes", lambda task, _seen: asked.append(task.record.run))
-    monkeypatch.setattr(stall_inquiry, "_ask_guards", lambda _errand, _seen: None)
+    monkeypatch.setattr(stall_inquiry, "_has_guards", lambda _task: False)
     monkeypatch.setattr(stall_inquiry, "_named", lambda stall, _seen: stall.event)
     stalls: list[Any] = [
         SimpleNamespace(

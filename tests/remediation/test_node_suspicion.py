@@ -9,7 +9,7 @@ import pytest
 from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import EventKind, Incident, IncidentEvent
-from watchdogd.plugin import Result, Run, Status
+from watchdogd.plugin import Job, Result, Run, Status
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
 from watchdogd.remediation import stall_inquiry
 from watchdogd.remediation.models import EVIDENCE, ActionRecord, ActionTask
@@ -38,9 +38,8 @@ def test_a_node_is_put_under_suspicion_by_strong_evidence_alone(
     event = IncidentEvent(
         EventKind.OPENED, 0.0, "glide/log_staleness", "glide", "glide", "stalled", incident=incident
     )
-    task = ActionTask(
-        ActionRecord(3, "glide", "on_hang", EVIDENCE, 0.0), incident, home, Run("glide", "glide", backend)
-    )
+    record, run = ActionRecord(3, "glide", "on_hang", EVIDENCE, 0.0), Run("glide", "glide", backend)
+    task = ActionTask(record, incident, home, run, queue=(Job("501", "501", "glide", "ann", "RUNNING"),))
     stall_inquiry.with_evidence(
         [StallInquiry(event, Result(Status.CRITICAL, "stalled"), task, stacks=True)], [event]
     )

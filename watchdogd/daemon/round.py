@@ -182,9 +182,8 @@ class Engine:
         wanted = {check.name: check.entry.declared.evidence for check in checks if check.run}
         reported = [self._with_evidence(event, wanted.get(event.check, ())) for event in (*resumed, *events)]
         if not self._dry:
-            reported = [
-                *stall_inquiry.with_evidence([*self._context().stalls(reported, judged_at)], reported)
-            ]
+            stalls = [*self._context().stalls(reported, judged_at)]
+            reported = [*stall_inquiry.with_evidence(stalls, reported, self._patient.attempt)]
             self._context().put_under_suspicion(reported)
         events = with_trends(self._with_guards(reported), checks, latest, self._storage.series)
         events += tuple(touch_events(submissions, self._context().speaker, judged_at))

@@ -134,7 +134,7 @@ class Outbox:
                 worker.sender.close()
                 return
             if wait > 0:
-                self.rows.wait(worker.name, min(wait, LOOK) if wait < math.inf else None)
+                self.rows.wait(worker.name, None if idle and wait == math.inf else min(wait, LOOK))
 
     def add(self, notifications: Iterable[Notification]) -> None:
         """Deliver these, which are stored already; one whose key was here before is left alone.

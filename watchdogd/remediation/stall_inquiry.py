@@ -6,18 +6,20 @@ behind, and the message goes with what is there.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.config import switch_places
-from watchdogd.errors import UsageError
+from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import IncidentEvent
@@ -40,6 +42,8 @@ MOST = 8
 _NODES, _GUARDS = 8.5, 8.0
 _STARTING = 2.0
 """Seconds of a node's deadline that starting there and collecting may take."""
+
+Attempt = Callable[[Callable[[], bool]], bool]
 
 log = logging.getLogger(__name__)
 
@@ -79,11 +83,14 @@ class RunEvidence:
 
 
 def with_evidence(
-    stalls: Sequence[StallInquiry], events: Iterable[IncidentEvent]
+    stalls: Sequence[StallInquiry],
+    events: Iterable[IncidentEvent],
+    attempt: Attempt = lambda function: function(),
 ) -> tuple[IncidentEvent, ...]:
     """Return the events, those of `stalls` with whom the evidence names, after PATIENCE seconds at most.
 
-    Beyond MOST runs nobody is asked: what their checks said is all that is known of them.
+    Beyond MOST runs nobody is asked: what their checks said is all that is known of them. `attempt` runs a
+    look at home within a deadline.
     """
     until = time.monotonic() + PATIENCE
     seen = {stall.task.record.run: RunEvidence() for stall in stalls}
@@ -91,7 +98,7 @@ def with_evidence(
     threads = [
         thread
         for run, task in asked.items()
-        for ask in _ways(task)
+        for ask in _ways(task, attempt)
         if (thread := _begun(ask, task, seen[run]))
     ]
     for thread in threads:
@@ -100,9 +107,13 @@ def with_evidence(
     return tuple(named.get(id(event), event) for event in events)
 
 
-def _ways(task: ActionTask) -> list[Callable[[ActionTask, RunEvidence], None]]:
-    """Return how a run is asked about: its nodes while a job works alone; the message waits for each."""
-    return [_ask_guards, _ask_nodes] if any(job.working for job in task.queue) else [_ask_guards]
+def _ways(task: ActionTask, attempt: Attempt) -> Iterator[Callable[[ActionTask, RunEvidence], None]]:
+    """Yield how a run is asked about: the message waits for a thread each."""
+    if any(job.working for job in task.queue):
+        yield _ask_nodes
+    with contextlib.suppress(WatchdogError, OSError):  # home may be gone, and what Guards write with it
+        if attempt(partial(_has_guards, task)):
+            yield _ask_guards
 
 
 def _begun(
@@ -203,10 +214,15 @@ def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
     return RunEvidence(nodes, closed=left.closed)
 
 
+def _has_guards(task: ActionTask) -> bool:
+    """Return whether a Guard of the run beats, or did."""
+    run = task.record.run
+    inbox = switch_places.find_or_default(str(task.home.path), run, "kill").inbox
+    return bool(glob.glob(os.path.join(glob.escape(inbox), f"{file_name(run)}.beat.*")))
+
+
 def _ask_guards(task: ActionTask, seen: RunEvidence) -> None:
-    """Ask the Guards, where one beats: the others write when they are asked."""
+    """Ask the Guards, who write when they are asked."""
     home, run = str(task.home.path), task.record.run
-    inbox = switch_places.find_or_default(home, run, "kill").inbox
-    if glob.glob(os.path.join(glob.escape(inbox), f"{file_name(run)}.beat.*")):
-        answers = stack_collection.ask(home, run, _GUARDS, lambda heard: heard == suspects.world(seen.nodes))
-        seen.guards = answers.processes
+    answers = stack_collection.ask(home, run, _GUARDS, lambda heard: heard == suspects.world(seen.nodes))
+    seen.guards = answers.processes
