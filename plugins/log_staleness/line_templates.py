@@ -465,7 +465,8 @@ class Template:
     @property
     def full(self) -> Number | None:
         """Clock of it that has reached its total, where all that have one did."""
-        totals = [(self.numbers[each], self._total(each)) for each in self.bounds if self._total(each)]
+        steps = [each for each in self.bounds if each not in self.stocks]
+        totals = [(self.numbers[each], self._total(each)) for each in steps if self._total(each)]
         if any(each.last < total for each, total in totals):
             return None  # `epoch 1/12, batch 900/900`
         return next((each for each, _ in totals if each.rises >= RISES), None)
@@ -536,11 +537,11 @@ class Template:
             return int(self.rose > 0 and any(not self.numbers[each].whole for each in losses))
         if any(each in self.names for each in clocks):
             return 3
+        if self._watches and not set(clocks) - set(self.stocks):
+            return 0.5
         if self.bounded:
             return 2
         # what waits counts its lines: a number that stands for several of them is none of its
-        if self._watches and not set(clocks) - set(self.stocks):
-            return 0.5
         regular = all(
             self.numbers[each].regular and 4 * self.numbers[each].turns > self.count for each in clocks
         )

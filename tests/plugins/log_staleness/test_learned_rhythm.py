@@ -349,6 +349,7 @@ def test_what_counts_down_gets_on_and_stands_still_where_it_stops(line: str) -> 
         "08:{minute:02d}:00 monitor: RSS {leak:.2f} GB, free 2{noise}.1 GB, load 1{noise}.{noise}",
         "[08:{minute:02d}:00] /scratch used {leak:.2f}T of 120T (68%)",
         "08:{minute:02d}:00: cache usage {minute} MB",
+        "mem avail: {minute}2345 of 990812 MiB (61.2%), swap free: 0 of 0 MiB",
     ],
 )
 def test_a_monitor_alone_hides_no_start_that_hangs(line: str) -> None:

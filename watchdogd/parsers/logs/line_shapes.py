@@ -138,7 +138,8 @@ def layout_of(text: str) -> Layout:
         words.append("")
     words[-1] += text[at:]
     bounds = tuple(position for position, between in enumerate(words[1:-1]) if _OF.match(between))
-    stocks = tuple(position for position, after in enumerate(words[1:]) if _BYTES.match(after))
+    after = [words[each + 2] if each in bounds else words[each + 1] for each in range(len(words) - 1)]
+    stocks = tuple(position for position, unit in enumerate(after) if _BYTES.match(unit))
     said = " ".join("#".join(words).translate(_BARS).split())
     key = crc32(said.encode("utf-8", "surrogatepass"))
     return Layout(key, said[:60], tuple(numbers), tuple(times), bounds, plain, stocks)
