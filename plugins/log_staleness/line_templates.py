@@ -142,8 +142,8 @@ class Number:
 
     @property
     def names(self) -> bool:
-        """True if it goes over the same few numbers again and again, each time within a look."""
-        return self.same >= SAME
+        """True if it is no time, and goes over the same few numbers again and again, each time in a look."""
+        return self.same >= SAME and not self.time
 
     def _note_cycle(self, value: float) -> None:
         """Note whether the cycle that ends now, as `value` begins the next one, was as the one before."""

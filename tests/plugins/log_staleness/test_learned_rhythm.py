@@ -654,3 +654,11 @@ def test_a_line_that_came_a_few_times_is_met_with_the_patience_of_its_run() -> N
     state.advance([("drawing samples", False)], 12_000.0)
     limit = state.silence(12_001.0)
     assert (limit.reason, limit.seconds) == (Reason.SELDOM, 7 * MINUTE)
+
+
+def test_times_that_come_round_within_a_look_name_nothing() -> None:
+    state = LogState()
+    for look in range(6):
+        lines = range(look * 120, look * 120 + 120)
+        state.advance([(f"[10:{n % 60:02}:11] step {n} loss 1.5", False) for n in lines], look * MINUTE)
+    assert len(state.templates) == 1
