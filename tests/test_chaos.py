@@ -66,6 +66,11 @@ def test_what_came_late_is_late_unless_nobody_could_act() -> None:
     assert rules(journal(late, ENDED, faults=[killed(110)])) == []
 
 
+def test_who_is_seen_to_make_good_rounds_is_excused_no_longer() -> None:
+    assert deadline(journal(faults=[killed(110)]), "hook", 100, 25) == 155
+    assert deadline(journal(faults=[killed(110)], beats=[90, 111, 118]), "hook", 100, 25) == 136
+
+
 def test_a_fault_of_one_channel_excuses_no_other() -> None:
     down = Fault("mail hangs", 90, 200, excuses=("mail",), after=20)
     assert rules(journal(faults=[down])) == ["lost"]

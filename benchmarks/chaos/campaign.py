@@ -31,6 +31,8 @@ def play(seed: int, mode: str, steps: Sequence[Step]) -> Journal:
         stage.journal.messages = sorted(
             stage.receivers.messages(stage.journal.faults), key=lambda each: each.at
         )
+        beats = stage.receivers.web["beat"].requests
+        stage.journal.beats = sorted(each.arrived for each in beats if not each.path.endswith("/fail"))
         stage.journal.end = time.time() + 1e6  # it was waited until all was calm: no deadline is left open
         return stage.journal
 

@@ -1,4 +1,4 @@
-"""What goes wrong: processes, home's file system, channels, the clock, Slurm, and people."""
+"""What goes wrong: processes, home's file system, channels, configuration, Slurm."""
 
 from __future__ import annotations
 
@@ -323,23 +323,6 @@ def channel_renamed(scene: Scene) -> Iterator[None]:
     scene.stage.configure(scene.stage.config.replace("[channels.alerts]", "[channels.alarms]"))
     yield
     scene.stage.configure(scene.stage.config)
-
-
-@fault(
-    "clock set",
-    "clock",
-    (10, 40),
-    modes=ALONE,
-    weight=2,
-    excuses=(EVERYONE,),
-    after=10,
-    explains=(GAP, r"clock"),
-)
-def clock_set(scene: Scene) -> Iterator[None]:
-    if scene.stage.faked:
-        scene.stage.set_clock(scene.chance.choice(("+1h", "-1h", "+5h", "-3h", "+90", "-90")))
-    yield
-    scene.stage.set_clock("+0")
 
 
 # ---- Slurm: what the chain lives on

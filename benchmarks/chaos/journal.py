@@ -87,7 +87,9 @@ class Sample:
 
 @dataclass(slots=True)
 class Journal:
-    """A whole campaign. `left` is what was there in the end and should not have been, a line each."""
+    """A whole campaign. `beats` are the pings of good rounds; `left` is what should not be there in
+    the end, a line each.
+    """
 
     seed: int = 0
     mode: str = ""
@@ -98,6 +100,7 @@ class Journal:
     requests: list[Request] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    beats: list[float] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[tuple[float, str]]:

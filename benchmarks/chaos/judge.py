@@ -14,6 +14,10 @@ SETTLE = 40.0
 """Seconds, besides those for which nobody could act, in which an end, an ack or a silence takes effect."""
 INSTANT = 2.0
 """Seconds by which two clocks of one machine may differ, between what is done and when that is noted."""
+SETTLED = 3.0
+"""Seconds after a good round in which others are as good."""
+TICK = 10.0
+"""Seconds more where a round has to wait for cron and for a Python that starts."""
 MEMORY, DESCRIPTORS, PROCESSES = 1500.0, 120, 40
 
 
@@ -82,10 +86,10 @@ def _excused(journal: Journal, about: set[str]) -> list[tuple[float, float]]:
     for fault in journal.faults:
         if EVERYONE not in fault.excuses and about.isdisjoint(fault.excuses):
             continue
-        end = fault.end + fault.after
+        end = _able_again(journal, fault)
         for each in strands:
             if each is not fault and each.begin < end and each.end > fault.begin:
-                end = max(end, each.end + fault.after)
+                end = max(end, _able_again(journal, replace(fault, end=max(each.end, fault.end))))
         spans.append((fault.begin, end))
     joined: list[tuple[float, float]] = []
     for begin, end in sorted(spans):
@@ -96,6 +100,15 @@ def _excused(journal: Journal, about: set[str]) -> list[tuple[float, float]]:
     return joined
 
 
+def _able_again(journal: Journal, fault: Fault) -> float:
+    """When what it excuses is over: a while after its end, or once a good round was seen."""
+    latest = fault.end + fault.after * (2 if journal.mode == "ticks" else 1)
+    if EVERYONE not in fault.excuses:
+        return latest
+    beat = next((at for at in journal.beats if at > fault.end + INSTANT), latest)
+    return min(latest, beat + SETTLED)
+
+
 def _tells(message: Message, truth: Truth) -> bool:
     right = message.target == truth.target and message.status in truth.statuses
     return right and re.search(truth.words, message.headline) is not None
@@ -103,9 +116,10 @@ def _tells(message: Message, truth: Truth) -> bool:
 
 def _reported(journal: Journal) -> Iterator[Broken]:
     """Whatever lasted longer than its bound is told within the bound."""
+    more = TICK if journal.mode == "ticks" else 0.0
     for truth in journal.truths:
         for channel in journal.channels:
-            due = deadline(journal, channel, _spoken_of(journal, truth), truth.bound, truth.target)
+            due = deadline(journal, channel, _spoken_of(journal, truth), truth.bound + more, truth.target)
             if due > min(float("inf") if truth.event else truth.end, journal.end):
                 continue
             since = _standing_since(journal, channel, truth) - INSTANT
@@ -128,7 +142,7 @@ def _spoken_of(journal: Journal, truth: Truth) -> float:
     held = [
         each.end
         for each in journal.requests
-        if each.verb == "silence" and each.target == truth.target and each.at <= truth.begin + SETTLE
+        if each.verb.endswith("silence") and each.target == truth.target and each.at <= truth.begin + SETTLE
     ]
     return max([truth.begin, *(end for end in held if end >= truth.begin)])
 

@@ -24,7 +24,6 @@ from tests.cluster import Cluster
 from tests.lab.processes import lives
 
 DISKS, RUNS, SWITCHED, JOB = 10, 4, "run-s", "job"
-FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 CONFIG = """
 [daemon]
 name = "chaos-watch"
@@ -108,7 +107,6 @@ class Stage:
     def __init__(self, mode: str, seed: int) -> None:
         self.mode = mode
         self.journal = Journal(seed, mode, ("hook", "far", "alerts", "mail"))
-        self.faked = mode in ("local", "ticks") and seed % 2 == 0
         self._stack = ExitStack()
         self._cron: list[subprocess.Popen[bytes] | None] = [None, None]
         self._cron_at = 0.0
@@ -133,8 +131,6 @@ class Stage:
         self.home = self.disk / "home"
         self._make_disk()
         self.receivers = self._stack.enter_context(Receivers(self.folder))
-        self.clock = self.folder / "clock"
-        self.set_clock("+0")
         self._stack.callback(self._kill_all)
         self.disks = {f"disk-{number}": self.folder / f"disk-{number}" for number in range(DISKS)}
         for place in self.disks.values():
@@ -221,18 +217,7 @@ class Stage:
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/sbin:/sbin",
             "HOME": str(self.folder),
         }
-        if self.faked:
-            own |= {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": str(self.clock)}
-            own |= {
-                "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                "FAKETIME_DONT_RESET": "1",
-            }
         return {**own, "WATCHDOGD_HOME": str(self.home), "LANG": "C.UTF-8"}
-
-    def set_clock(self, offset: str) -> None:
-        (self.folder / "clock.new").write_text(offset)
-        (self.folder / "clock.new").rename(self.clock)
 
     def start_verb(self, *words: str) -> subprocess.Popen[bytes]:
         """Start a verb as its user, without waiting; what it says goes to `said`."""
@@ -354,8 +339,6 @@ class Stage:
         for process in self.family():
             with suppress(psutil.Error):
                 process.kill()
-                for left in (f"faketime_shm_{process.pid}", f"sem.faketime_sem_{process.pid}"):
-                    Path("/dev/shm", left).unlink(missing_ok=True)
         for running in self._cron:
             if running:
                 running.wait(60)

@@ -267,3 +267,16 @@ def test_one_who_acts_no_more_for_home_sends_nothing(home: Home) -> None:
         outbox.workers["slack"].step()
     assert slack.keys == ["n0@slack"]
     assert outbox.troubles == ()
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_what_a_relay_delivered_outlives_a_power_cut(
+    home: Home, monkeypatch: pytest.MonkeyPatch, keeps: bool
+) -> None:
+    """No daemon may store it for long; what a daemon itself sends it stores at once."""
+    synced: list[int] = []
+    lock = Locks(home, anyway=False, keeps=keeps).of("slack")
+    lock.take()
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    lock.acknowledge(KEY, "C1 17.5", NOON)
+    assert bool(synced) is keeps

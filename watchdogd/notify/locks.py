@@ -249,6 +249,8 @@ class HomeLock(ChannelLock):
         descriptor = open_plain(path, os.O_WRONLY)
         try:
             os.pwrite(descriptor, line, self._end)
+            if self._locks.keeps:  # until a daemon stores it, this is all that is known of it
+                os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
         self._end += len(line)

@@ -21,7 +21,7 @@ LABEL_LIMIT = 120
 
 _ITEM = re.compile(r"\s*('(?:[^']|''){1,200}'|[^\s'=][^\s=]*)=(\S*)")
 _WORD = re.compile(r"\s*\S+|\s+")
-_VALUE = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([^\d;.,]{0,16})")
+_VALUE = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)([^\d;.,]{0,16})")
 _RANGE = re.compile(r"@?(?:(~|[^:~]*):)?([^:]*)")
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
