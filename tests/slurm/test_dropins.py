@@ -9,9 +9,11 @@ import shutil
 import subprocess
 import time
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -54,7 +56,8 @@ class Follower:
 
     def look(self, later: float = 0.0) -> Result:
         """One execution, `later` seconds from now by its clock."""
-        config = parse('[slurm]\npartition = "gpu"\n', self.home.config)
+        text = '[slurm]\npartition = "gpu"\n[daemon]\ntimezone = "Asia/Kathmandu"\n'
+        config = parse(text, self.home.config)
         [dropin] = [each for each in dropins.look(self.home) if each.name == self.name]
         assert dropin.kind is DropInKind.SLURM
         [check] = crontab.build([dropin], config, self.home, crontab.Scouts())
@@ -123,6 +126,23 @@ def test_submitted_once_followed_to_its_good_end_and_again_when_it_is_due(slurm:
     again = script.look(later=DAY)
     assert "is submitted" in again.summary
     assert script.job != job_id
+
+
+def test_at_its_hour_in_the_sites_zone_and_what_it_prints_is_in_logs(slurm: Cluster, home: Home) -> None:
+    begin = datetime.now(ZoneInfo("Asia/Kathmandu")) + timedelta(hours=2)
+    text = job("echo tidied", "--output=%x-%j.out")
+    script = Follower(slurm, home, f"cron.at-{begin:%H%M}/tidy.slurm", text)
+    for early in (0.0, 6900.0):
+        script.look(later=early)
+        assert script.jobs() == []
+    assert "is submitted" in script.look(later=7260.0).summary
+    job_id = script.job
+    assert script.until("ended well after", later=7260.0).status is Status.OK
+    printed = home.logs / f"{script.name.replace('/', '.')}-{job_id}.out"
+    assert printed.read_text() == "tidied\n"
+    assert list(home.path.glob("*.out")) == [], "what it prints piles up in logs/ alone, where it is cleaned"
+    script.look(later=7260.0 + DAY - 600)
+    assert script.jobs() == [job_id]
 
 
 def test_its_own_lines_hold(slurm: Cluster, home: Home, tmp_path: Path) -> None:

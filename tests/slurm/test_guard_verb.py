@@ -81,6 +81,18 @@ def test_slurms_own_signal_reaches_cmd(slurm: Cluster, home: Path) -> None:
     assert (home / "saved.0").read_text() == "SIGUSR1"
 
 
+def test_a_duration_ends_it_where_nobody_tells_the_end_of_the_job(slurm: Cluster, home: Path) -> None:
+    """As at a site whose batch system is none that is known."""
+    guard = f"env -u SLURM_JOB_ID {slurm.watchdogd} --home {home} guard --run run-17 --time-left 5m"
+    words = f"exec {guard} --exit-after 1s -- {slurm.python} {home}/rank.py {home}"
+    job = slurm.sbatch("alice", words, f"--output={home}/log")
+    slurm.wait_for_state(job, "COMPLETED", timeout=300)
+    said = (home / "log").read_text()
+    assert said.count("exit_after") == 2, said
+    assert "no job of Slurm or PBS is known here: no time_left" in said
+    assert (home / "saved.0").read_text() == "SIGUSR1"
+
+
 def test_a_queue_of_jobs_behind_a_stopped_run_burns_through(slurm: Cluster, home: Path) -> None:
     (home / "switches" / "run-17.kill").write_text('{"by": "bob"}\n')
     words = f"{slurm.watchdogd} --home {home} guard --run run-17 -- touch {home}/started"
