@@ -114,7 +114,7 @@ $(VENV)/examples/ready: pyproject.toml | $(VENV)/developing
 	set -- $(VENV)/examples/bin/python -m pip install --quiet --no-compile --disable-pip-version-check && \
 		{ "$$@" --no-deps '$(TORCH)' || "$$@" --no-deps $(PYTORCH) '$(TORCH)'; } && \
 		{ "$$@" --editable '.[examples]' || "$$@" --editable '.[examples]'; } && \
-		$(VENV)/examples/bin/python -c 'import lightning, transformers.trainer' || { touch $@.failed; false; }
+		$(VENV)/examples/bin/python -c 'import deepspeed, lightning, transformers.trainer' || { touch $@.failed; false; }
 	touch $@
 
 # The oldest versions of our libraries that pyproject.toml allows; one after the other, since all build in this folder.

@@ -42,5 +42,5 @@ def test_a_round_that_works_is_told_and_a_long_pause_raises_the_deadline_once(wi
 @pytest.mark.parametrize("address", ["", "/nowhere/notify", "x" * 300, "@"])
 def test_a_manager_that_does_not_listen_breaks_nothing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", address)
-    monkeypatch.setenv("WATCHDOG_USEC", "soon")
+    monkeypatch.setenv("WATCHDOG_USEC", "²")
     ServiceManager().working("fine", 60.0)

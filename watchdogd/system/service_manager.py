@@ -19,7 +19,7 @@ class ServiceManager:
     def __init__(self) -> None:
         self._address = os.environ.pop("NOTIFY_SOCKET", "")
         given = os.environ.pop("WATCHDOG_USEC", "")
-        self._deadline = int(given) / 1e6 if given.isdigit() else 0.0
+        self._deadline = int(given) / 1e6 if given.isdecimal() else 0.0
 
     def working(self, status: str, pause: float) -> None:
         """Say that it works, in one line how, and that it says so again in `pause` seconds or soon after.

@@ -238,7 +238,11 @@ def _add_disks(home: Home, person: Person, places: Mapping[str, str]) -> None:
         name = run_name(offered.get(folder) or os.path.basename(folder.rstrip("/")) or "root", taken)
         taken.add(name)
         watched.add(os.path.realpath(folder))
-        append(home, f"[disks.{toml_key(name)}]\npath = {toml_string(folder)}\n")
+        try:
+            append(home, f"[disks.{toml_key(name)}]\npath = {toml_string(folder)}\n")
+        except ConfigError as error:
+            print_line(one_line(str(error)))
+            continue
         added.append(name)
     if added:
         check.run(parser_of(check, "check").parse_args(["--home", str(home.path), *added]))
