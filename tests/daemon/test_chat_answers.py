@@ -16,6 +16,7 @@ from tests.notify.values import NOON, incident, letter
 from tests.servers.slack import Posted, SlackServer
 from tests.waiting import wait_until
 from watchdogd.chain.leadership import DaemonLeadership
+from watchdogd.config.loading import parse
 from watchdogd.daemon import chat_answers
 from watchdogd.daemon.chat_answers import FILE, ChannelAnswers, Look, Taken, look
 from watchdogd.daemon.daemon import Daemon
@@ -28,6 +29,7 @@ from watchdogd.incidents.models import Incident
 from watchdogd.notify.answers import Answer, Answers
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.system.account import user_name
+from watchdogd.system.bounded_io import BoundedIO
 
 CONFIG = """
 [daemon]
@@ -156,6 +158,18 @@ def test_a_bot_without_the_right_is_a_trouble_that_says_what_to_do(
     assert "give the bot the scope reactions:read" in daemon._engine.troubles["answers"]
     slack.scopes.add("reactions:read")
     _rounds(daemon, lambda: not daemon._engine.troubles["answers"], "it is over")
+
+
+def test_a_secret_that_is_missing_is_said(tmp_path: Path) -> None:
+    text = '[channels.mail]\ntype = "email"\nsmtp = "smtp://localhost"\nfrom = "w@x.org"\nto = "t@x.org"\n'
+    text += 'imap = "imaps://mail.example.org"\nimap_user = "w"\nanswers_from = "all"\n'
+    text += 'imap_password = "env:NO_SUCH_IMAP_PASSWORD"\n'
+    config = parse(text, tmp_path / "config.toml")
+    patient = BoundedIO("home")
+    answers = chat_answers.ChatAnswers(config, Home(tmp_path), patient, lambda _: [])
+    patient.close()
+    said = "answers of channel mail cannot be read: environment variable NO_SUCH_IMAP_PASSWORD is not set"
+    assert answers.trouble.startswith(said)
 
 
 def test_a_server_that_hangs_holds_up_no_round(home: Home) -> None:

@@ -22,6 +22,7 @@ from watchdogd.cli import crash_log, main, status
 from watchdogd.cli.web import token_of
 from watchdogd.config import last_good_config, switch_places
 from watchdogd.daemon import inbox_reader
+from watchdogd.daemon.chat_answers import AnswerBook
 from watchdogd.errors import WatchdogError
 from watchdogd.history import archive
 from watchdogd.home import inbox, lease, lease_record, markers, suspect_nodes, switches
@@ -32,6 +33,7 @@ from watchdogd.notify.locks import Locks
 from watchdogd.probe.sample_files import left, sweep
 from watchdogd.stacks import stack_collection
 from watchdogd.system.account import user_name
+from watchdogd.system.bounded_io import BoundedIO
 
 CONFIG = """
 [daemon]
@@ -192,6 +194,15 @@ def test_no_verb_waits_for_what_lies_in_the_place_of_one(
         spoken(capsys, verb)
 
 
+def answers(home: Home) -> object:
+    """What was taken in of people's answers."""
+    patient = BoundedIO(str(home.path))
+    try:
+        return AnswerBook(home, patient).read()
+    finally:
+        patient.close()
+
+
 READERS: dict[str, Callable[[Home], object]] = {
     "status.json": status.read,
     "stopped": markers.stop_words,
@@ -214,6 +225,7 @@ READERS: dict[str, Callable[[Home], object]] = {
     "logs/link.log": link_script.prepare_log,
     "logs/crash.log": lambda home: crash_log.record(ValueError("ours"), ["--home", str(home.path)]),
     ".taken.json": inbox_reader.stored,
+    "answers.json": answers,
     "nodes/node5@run-17": lambda home: [each.as_json() for each in suspect_nodes.listed(home)],
     "export": lambda home: [*archive._Rows((home.path / "export").read_text().splitlines())],
 }

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 from watchdogd.config.models import Config
 from watchdogd.errors import ConfigError, DeliveryError, WatchdogError
@@ -87,7 +88,7 @@ class AnswerBook:
     def _stored(self) -> tuple[Taken, ...]:
         try:
             found = parse_json(read_plain(self._home.path / FILE))
-            return tuple(Taken(**{**each, "incidents": tuple(each["incidents"])}) for each in found)
+            return tuple(map(_entry, found))
         except FileNotFoundError:
             return ()
         except (ValueError, TypeError, KeyError, RecursionError):
@@ -105,6 +106,15 @@ class AnswerBook:
             text = json.dumps([asdict(each) for each in new]) + "\n"
             self._patient.attempt(partial(self._home.write, self._home.path / FILE, text))
             self._taken = new
+
+
+def _entry(said: Mapping[str, Any]) -> Taken:
+    """Return an entry of `answers.json`. ValueError, TypeError or KeyError where it is none."""
+    entry = Taken(said["key"], said["channel"], said["receipt"], tuple(said["incidents"]))
+    kinds = {type(each) for each in (entry.key, entry.channel, entry.receipt)}
+    if kinds != {str} or {type(each) for each in entry.incidents} - {int}:
+        raise ValueError("an entry has other types")
+    return entry
 
 
 @dataclass
@@ -189,7 +199,7 @@ class ChannelAnswers:
         self._next = now + max(EVERY, error.retry_after or 0.0)
         log.info("answers of channel %s: %s", self.name, error)
         if error.permanent or now - self._failing >= BEARABLE:
-            self.trouble = f"answers of channel {self.name} cannot be read: {error}"
+            self.trouble = _unread(self.name, error)
 
 
 def hand_in(home: Home, channel: str, answer: Answer, opened: Mapping[int, Incident]) -> None:
@@ -223,14 +233,13 @@ class ChatAnswers:
         sent: Callable[[float], Sequence[Notification]],
     ) -> None:
         book = AnswerBook(home, patient)
-        self._channels = [
-            ChannelAnswers(name, reader, home, book, sent) for name, reader in readers(config, home).items()
-        ]
+        found, self._faults = readers(config, home)
+        self._channels = [ChannelAnswers(name, reader, home, book, sent) for name, reader in found.items()]
 
     @property
     def trouble(self) -> str:
         """What keeps answers from being read, in one line, or empty."""
-        return "; ".join(channel.trouble for channel in self._channels if channel.trouble)
+        return "; ".join(filter(None, (*self._faults, *(channel.trouble for channel in self._channels))))
 
     def begin(self, alerts: AlertState, now: float) -> None:
         """Have all channels looked at; nobody waits for it."""
@@ -252,19 +261,23 @@ class ChatAnswers:
             channel.close()
 
 
-def readers(config: Config, home: Home) -> dict[str, AnswerReader]:
-    """Return what reads the answers of each channel that has such; without those that cannot be made."""
+def readers(config: Config, home: Home) -> tuple[dict[str, AnswerReader], list[str]]:
+    """Return what reads the answers of each channel that has such, and why some cannot be read."""
     found: dict[str, AnswerReader] = {}
+    faults = []
     for name, section in config.channels.items():
         if section.relay:  # out of the daemon's reach
             continue
         try:
             reader = channel_of(config, name).make_answers(home)
-        except ConfigError:  # its secret is missing, which is reported elsewhere
-            continue
-        except Exception:  # of another package: nothing else stops
-            log.exception("answers of channel %s", name)
+        except Exception as error:  # noqa: BLE001 - also of another package: nothing else stops
+            why = error if isinstance(error, ConfigError) else f"it failed within: {type(error).__name__}"
+            faults.append(_unread(name, why))
             continue
         if reader is not None:
             found[name] = reader
-    return found
+    return found, faults
+
+
+def _unread(channel: str, why: object) -> str:
+    return f"answers of channel {channel} cannot be read: {why}"

@@ -82,6 +82,8 @@ class MailReplies:
             raise self._failure(f"refused: {error}", permanent=True) from None
         except OSError as error:
             raise self._failure(error.strerror or str(error)) from None
+        except (LookupError, ValueError, TypeError):
+            raise self._failure("it does not answer as a mailbox does") from None
         known = {message.key for message in messages}
         return Answers(tuple(each for each in self._found.values() if each.message.key in known))
 

@@ -117,6 +117,8 @@ answers_from = ["alice@example.org"]    # whose replies count, or "all"
         account = MailboxAccount(
             self.imap, self.imap_user or self.user or "", secret.reveal(), self.imap_folder
         )
+        if not (account.user + account.password).isascii():
+            raise ConfigError("imap_user and imap_password: a mail server takes letters of ASCII alone")
         letters = Account(self.smtp, self.sender, self.to)
         return MailReplies(account, self.answers_from, lambda each: _id(each, letters))
 
