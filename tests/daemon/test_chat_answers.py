@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ from watchdogd.home import inbox
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident
 from watchdogd.notify.answers import Answer, Answers
+from watchdogd.notify.channels.slack import Bot
 from watchdogd.notify.dead_mans_switch import heartbeat_of
+from watchdogd.notify.slack_reactions import SlackReactions
 from watchdogd.system.account import user_name
 from watchdogd.system.bounded_io import BoundedIO
 
@@ -62,32 +65,19 @@ def home(slack: SlackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def started(home: Home) -> Iterator[Callable[[], Daemon]]:
-    """Starts a daemon, after the end of the one before; its rounds are ours to make."""
-    running: list[tuple[Any, Daemon, DaemonLeadership]] = []
-
-    def end() -> None:
-        for context, daemon, leadership in running:
-            daemon._outbox.stop(30)
-            daemon._answers.wait(30)
-            daemon._answers.close()
-            context.__exit__(None, None, None)
-            leadership.end()
-        running.clear()
-
-    def start() -> Daemon:
-        end()
-        setup = Setup.load(home)
-        leadership = DaemonLeadership(home, setup.config)
-        leadership.begin()
-        context = assembled(home, setup)
-        daemon = Daemon(context.__enter__(), leadership, heartbeat_of(setup.config))
-        running.append((context, daemon, leadership))
+def daemon(home: Home) -> Iterator[Daemon]:
+    """A daemon that holds its lease; its rounds are ours to make."""
+    setup = Setup.load(home)
+    leadership = DaemonLeadership(home, setup.config)
+    leadership.begin()
+    with assembled(home, setup) as parts:
+        daemon = Daemon(parts, leadership, heartbeat_of(setup.config))
         daemon._outbox.start()
-        return daemon
-
-    yield start
-    end()
+        yield daemon
+        daemon._outbox.stop(30)
+        daemon._answers.wait(30)
+        daemon._answers.close()
+    leadership.end()
 
 
 def _incident(daemon: Daemon) -> Incident | None:
@@ -110,10 +100,9 @@ def _opened(slack: SlackServer) -> Posted | None:
     )
 
 
-def test_eyes_acknowledge_in_the_name_of_who_looked_and_are_answered_when_it_recovers(
-    slack: SlackServer, started: Callable[[], Daemon], tmp_path: Path, home: Home
+def test_answers_count_in_the_name_of_who_gave_them_and_are_answered_when_it_recovers(
+    slack: SlackServer, daemon: Daemon, tmp_path: Path, home: Home
 ) -> None:
-    daemon = started()
     _rounds(daemon, lambda: _opened(slack), "the incident is told")
     posted = _opened(slack)
     assert posted
@@ -123,41 +112,30 @@ def test_eyes_acknowledge_in_the_name_of_who_looked_and_are_answered_when_it_rec
     found = _incident(daemon)
     assert found
     assert found.acknowledged_by == "alice (slack)"
-    _rounds(
-        daemon, lambda: any("acknowledged by alice" in each.text for each in slack.messages), "it is told"
-    )
-    daemon = started()  # another process takes nothing in twice
-    assert [each["channel"] for each in json.loads((home.path / FILE).read_text())] == ["slack"]
-    (tmp_path / "scratch").mkdir()
-    _rounds(daemon, lambda: "white_check_mark" in slack.reactions(posted), "the recovery is shown")
-    assert json.loads((home.path / FILE).read_text()) == []
-    said = [each.text for each in slack.messages if each.via == "chat.postMessage"]
-    assert len([text for text in said if "acknowledged by" in text]) == 1
-
-
-def test_a_bell_with_a_stroke_silences_the_check_for_an_hour(
-    slack: SlackServer, started: Callable[[], Daemon]
-) -> None:
-    daemon = started()
-    _rounds(daemon, lambda: _opened(slack), "the incident is told")
-    posted = _opened(slack)
-    assert posted
     slack.react(posted, "no_bell", ALICE)
     _rounds(daemon, lambda: daemon._engine.alerts.silences, "it is silenced")
     [silence] = daemon._engine.alerts.silences
     assert (silence.target, silence.by) == ("scratch/disk_quota", "alice (slack)")
     assert silence.until - silence.at == 3600
+    assert len(json.loads((home.path / FILE).read_text())) == 2
+    (tmp_path / "scratch").mkdir()
+    _rounds(daemon, lambda: "white_check_mark" in slack.reactions(posted), "the recovery is shown")
+    assert json.loads((home.path / FILE).read_text()) == []
+    said = [each.text for each in slack.messages if each.via == "chat.postMessage"]
+    assert len([text for text in said if "acknowledged by alice (slack)" in text]) == 1
 
 
-def test_a_bot_without_the_right_is_a_trouble_that_says_what_to_do(
-    slack: SlackServer, started: Callable[[], Daemon]
-) -> None:
-    slack.scopes.remove("reactions:read")
-    daemon = started()
-    _rounds(daemon, lambda: daemon._engine.troubles["answers"], "it is said")
-    assert "give the bot the scope reactions:read" in daemon._engine.troubles["answers"]
-    slack.scopes.add("reactions:read")
-    _rounds(daemon, lambda: not daemon._engine.troubles["answers"], "it is over")
+def test_a_bot_without_the_right_is_a_trouble_that_says_what_to_do(slack: SlackServer, home: Home) -> None:
+    with closing(Bot(slack.token, "#alerts", slack.api)) as bot:
+        sent = replace(letter(), receipt=bot.send(letter(), ()))
+    with closing(SlackReactions(slack.token, slack.api, (ALICE,))) as reader:
+        channel = _channel(home, lambda: reader.read([sent]))
+        for scope, trouble in (("none", "give the bot the scope reactions:read"), ("reactions:read", "")):
+            slack.scopes = {scope}
+            channel.begin({17: incident()}, NOON)
+            channel.wait(60)
+            assert trouble in channel.trouble
+        assert channel.trouble == ""
 
 
 def test_a_secret_that_is_missing_is_said(tmp_path: Path) -> None:

@@ -165,8 +165,9 @@ class ChannelAnswers:
             found = look(self.name, known, answers, opened)
             for answer in found.fresh:
                 hand_in(self.home, self.name, answer, opened)
-            self._confirm(found.recovered)
-            self.book.write(self.name, found.taken)
+            failed = self._unconfirmed(found.recovered)
+            again = [each for each in known if each.channel == self.name and each.receipt in failed]
+            self.book.write(self.name, [*found.taken, *again])
             self._failing, self.trouble = None, ""
         except DeliveryError as error:
             self._failed(error)
@@ -186,12 +187,17 @@ class ChannelAnswers:
         waits = {number for number, incident in opened.items() if not incident.acknowledged_by}
         return sorted(sent, key=lambda row: (not waits & set(row.message.incidents), -(row.sent_at or 0.0)))
 
-    def _confirm(self, receipts: Sequence[str]) -> None:
+    def _unconfirmed(self, receipts: Sequence[str]) -> set[str]:
+        """Show that all has recovered; return where that is to be tried again."""
+        again = set()
         for receipt in receipts:
             try:
                 self.reader.confirm(receipt)
             except DeliveryError as error:  # a kindness: nobody is woken for it
                 log.info("channel %s: %s", self.name, error)
+                if not error.permanent:
+                    again.add(receipt)
+        return again
 
     def _failed(self, error: DeliveryError) -> None:
         now = time.monotonic()
