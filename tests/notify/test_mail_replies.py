@@ -110,8 +110,7 @@ def _reader(url: str, password: str = PASSWORD, folder: str = "INBOX", timeout: 
 @pytest.mark.server
 def test_the_mailbox_is_read_and_left_as_it_is(server: ImapServer) -> None:
     other = replace(letter(18, channel="mail", name="other"), state="sent")
-    for each in (_reply(), _reply(to="<something@else.example>"), _reply(sender="mallory@example.org")):
-        server.put(each)
+    server.put(_reply(), _reply(to="<something@else.example>"), _reply(sender="mallory@example.org"))
     reader = _reader(server.url)
     for _ in range(2):
         found = reader.read((SENT, other))
@@ -127,7 +126,7 @@ def test_the_mailbox_is_read_and_left_as_it_is(server: ImapServer) -> None:
 
 @pytest.mark.server
 def test_another_folder(server: ImapServer) -> None:
-    server.put(_reply("mute"), "watchdog")
+    server.put(_reply("mute"), folder="watchdog")
     assert [each.verb for each in _reader(server.url, folder="watchdog").read((SENT,)).found] == ["silence"]
     with pytest.raises(DeliveryError, match="there is no folder elsewhere") as caught:
         _reader(server.url, folder="elsewhere").read((SENT,))

@@ -51,6 +51,7 @@ userdb {{
 }}
 service imap-login {{
   chroot =
+  service_count = 0
   inet_listener imap {{
     port = {plain}
   }}
@@ -83,12 +84,13 @@ class ImapServer:
         """imaps://127.0.0.1:PORT, with a certificate that nobody signed."""
         return f"imaps://127.0.0.1:{port_of(self._tls)}"
 
-    def put(self, letter: EmailMessage, folder: str = "INBOX") -> None:
-        """A letter arrives."""
+    def put(self, *letters: EmailMessage, folder: str = "INBOX") -> None:
+        """Letters arrive."""
         with self._session() as session:
             if folder != "INBOX":
                 session.create(folder)
-            session.append(folder, "", time.time(), letter.as_bytes())
+            for letter in letters:
+                session.append(folder, "", time.time(), letter.as_bytes())
 
     def flags(self) -> bytes:
         """What stands at the letters of the inbox: whether somebody read them."""
