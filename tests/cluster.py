@@ -95,6 +95,14 @@ class Cluster:
         return self._bin / "watchdogd"
 
     @cached_property
+    def typed(self) -> Path:
+        """The same, soon: where a test is about what a verb does, not about how it comes up."""
+        program = self.folder / "typed/watchdogd"
+        with usual_umask():
+            self._site.daemons.start_typist(program, self.watchdogd)
+        return program
+
+    @cached_property
     def _bin(self) -> Path:
         with usual_umask():
             return interpreter.install(self.folder / "python", self._site.people)
@@ -161,8 +169,12 @@ class Cluster:
 
         Not sinfo's: after a restart of the controller it calls idle nodes mixed for minutes (22.05).
         """
-        (line,) = self._ask("scontrol", "--oneliner", "show", "node", node)
-        return line.split(" State=", 1)[1].split()[0].lower()
+        return self._node_states(node)[node]
+
+    def _node_states(self, *node: str) -> dict[str, str]:
+        lines = self._ask("scontrol", "--oneliner", "show", "node", *node)
+        words = (line.partition(" State=") for line in lines)
+        return {head.split()[0].partition("=")[2]: rest.split()[0].lower() for head, _, rest in words}
 
     # Breaking and mending
 
@@ -240,8 +252,7 @@ class Cluster:
         self._restart_what_is_down()
         self.cancel_all()
         processes.end(self._strangers())
-        for node in self.nodes:
-            self._mend(node)
+        wait_until(self._mended, ANSWERING, "all nodes are idle", every=0.2)
         self._empty_homes()
 
     def _prove(self) -> None:
@@ -257,7 +268,7 @@ class Cluster:
         return self._ask("sacct", *fields, f"--jobs={job_id}") == ["COMPLETED"]
 
     def _all_idle(self) -> bool:
-        return all(self.node_state(node) == "idle" for node in self.nodes)
+        return {*self._node_states().values()} == {"idle"}
 
     def _alive(self, node: str) -> bool:
         state = self.node_state(node)
@@ -285,14 +296,12 @@ class Cluster:
         own = self._site.daemons.pids()
         return [each for each in processes.belonging_to(self.folder) if not own & processes.lineage(each)]
 
-    def _mend(self, node: str) -> None:
-        def idle() -> bool:
-            state = self.node_state(node)
+    def _mended(self) -> bool:
+        states = self._node_states()
+        for node, state in states.items():
             if "drain" in state or state.startswith("down"):
                 self.resume(node)
-            return state == "idle"
-
-        wait_until(idle, ANSWERING, f"{node} is idle", every=0.2)
+        return {*states.values()} == {"idle"}
 
     def _empty_homes(self) -> None:
         for folder in (self.folder / "home", *self.folder.glob("scratch-*")):

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.lab import typist
 from tests.lab.daemon import Daemon
 from tests.lab.settings import Ports
 from tests.ports import answers
@@ -23,6 +24,7 @@ class Daemons:
         self.database = self._daemon("mariadbd", _mariadbd(folder, ports.database), user="mysql")
         self.slurmdbd = self._daemon("slurmdbd", ["slurmdbd", "-D"])
         self.slurmctld = self._daemon("slurmctld", ["slurmctld", "-D"])
+        self.typist: Daemon | None = None
         self.slurmd = {
             node: self._daemon(f"slurmd-{node}", ["slurmd", "-D", "-N", node]) for node in ports.slurmd
         }
@@ -54,6 +56,17 @@ class Daemons:
         for node in nodes:
             self._listens(self.slurmd[node], self._ports.slurmd[node])
 
+    def start_typist(self, program: Path, real: Path) -> None:
+        """What forks watchdogd for those who type `program`; returns when it listens."""
+        path = self._folder / "run/typist"
+        argv = [str(real.with_name("python")), "-P", typist.__file__, str(path)]
+        self.typist = self._daemon("typist", argv)
+        self.typist.start()
+        program.parent.mkdir()
+        program.write_text(typist.CLIENT.format(python=argv[0], path=str(path), real=str(real)))
+        program.chmod(0o755)
+        self._ready(self.typist, path.exists, "watchdogd can be typed")
+
     def kill(self) -> None:
         """Ends all at once: first those that would miss the others."""
         for daemon in self._all():
@@ -64,7 +77,8 @@ class Daemons:
         return {daemon.pid for daemon in self._all() if daemon.pid is not None}
 
     def _all(self) -> list[Daemon]:
-        return [*self.slurmd.values(), self.slurmctld, self.slurmdbd, self.database, self.munged]
+        ours = [self.typist] if self.typist else []
+        return [*ours, *self.slurmd.values(), self.slurmctld, self.slurmdbd, self.database, self.munged]
 
     def _daemon(self, name: str, argv: list[str], user: str | None = None) -> Daemon:
         return Daemon(argv, log=self._folder / f"log/{name}.out", env=self._env, user=user)

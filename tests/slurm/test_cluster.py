@@ -82,6 +82,17 @@ def test_what_killed_tests_left_is_swept(cluster: Cluster) -> None:
     assert cluster.folder.exists()
 
 
+def test_a_verb_that_is_forked_is_as_one_that_comes_up(slurm: Cluster) -> None:
+    for words in (["--version"], ["status"], ["init", "--home", "made"], ["no-such-verb"]):
+        said = [
+            slurm.run_as("bob", [program, *words], check=False) for program in (slurm.watchdogd, slurm.typed)
+        ]
+        real, forked = ((done.returncode, done.stdout, done.stderr) for done in said)
+        assert forked == real or words[0] == "init"
+    made = slurm.home("bob") / "made"
+    assert (made.owner(), stat.S_IMODE(made.stat().st_mode)) == ("bob", 0o700)
+
+
 def test_missing_packages_fail_in_one_line_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(AssertionError, match=r"needs munged, .*: apt-get install -y .*slurmdbd") as failure:
