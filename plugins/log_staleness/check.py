@@ -91,7 +91,7 @@ def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[st
     ),
     charts=(
         Chart("iteration_time", "iterations a minute", group="Progress", rate=60.0),
-        Chart("progress", "iteration", group="Progress"),
+        Chart("progress", "progress", group="Progress"),
         Chart("epoch", "epoch", group="Progress"),
         Chart("batch", "batch of the epoch", group="Progress"),
         Chart("loss", "loss", group="Progress"),

@@ -18,13 +18,14 @@ from watchdogd.units import iso
 from watchdogd.web.content import PageContent, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 NOW = 1_796_000_040.0
 """Tuesday, 30 November 2026, 00:54 UTC."""
 HOUR, DAY = 3600.0, 86400.0
 EVERY = 1200.0
+ADVICE = ("watchdogd stacks glide-xl", "scontrol requeue 331")
 LINES = {
     "moe-3b": "iteration 548500/900000 | lm loss: 1.873 | 2.41 s | grad norm 0.72",
     "glide-xl": "iteration 81240/105000 | lm loss: 2.034 | 3.02 s",
@@ -63,11 +64,11 @@ def _incidents() -> list[Incident]:
     return [
         Incident(
             9, "glide-xl/log_staleness", "glide-xl", "glide-xl", "", Status.CRITICAL, NOW - 41 * 60,
-            "stalled, no output for 44m (limit 12m), at iteration 81,240", tail, since=NOW - 44 * 60,
+            "stalled, no output for 44m (limit 12m), at iteration 81240/105000", tail, since=NOW - 44 * 60,
         ),
         Incident(
             7, "llama-7b/job_liveness", "llama-7b", "llama-7b", "", Status.CRITICAL, NOW - 5 * HOUR,
-            "gone, job 329 ended FAILED with exit code 1 after 9h", "exit code 1 on n017",
+            "job 329 FAILED (exit 1) after 9h", "exit code 1 on n017",
             acknowledged_by="bob", acknowledged_at=NOW - 4 * HOUR,
         ),
         Incident(
@@ -80,8 +81,8 @@ def _incidents() -> list[Incident]:
         ),
         Incident(
             5, "moe-3b/log_staleness", "moe-3b", "moe-3b", "", Status.CRITICAL, NOW - 30 * HOUR,
-            "stalled, no output for 21m (limit 12m), at iteration 502,310",
-            resolved_at=NOW - 29 * HOUR, recovery="makes progress again after 1h, iteration 502,330",
+            "stalled, no output for 21m (limit 12m), at iteration 502310/900000",
+            resolved_at=NOW - 29 * HOUR, recovery="makes progress again after 1h, iteration 502330/900000",
         ),
     ]  # fmt: skip
 
@@ -111,10 +112,16 @@ def _state(incident: Incident) -> CheckState:
 
 def _messages() -> Iterator[Notification]:
     told = [
-        (9, "CRITICAL", "glide-xl", "stalled, no output for 44m (limit 12m), at iteration 81,240", 41 * 60.0),
+        (
+            9,
+            "CRITICAL",
+            "glide-xl",
+            "stalled, no output for 44m (limit 12m), at iteration 81240/105000",
+            41 * 60.0,
+        ),
         (8, "WARNING", "scratch", "548,500 inodes free, full in 9h", 3 * HOUR),
-        (7, "CRITICAL", "llama-7b", "gone, job 329 ended FAILED with exit code 1 after 9h", 5 * HOUR),
-        (5, "RESOLVED", "moe-3b", "makes progress again after 1h, iteration 502,330", 29 * HOUR),
+        (7, "CRITICAL", "llama-7b", "job 329 FAILED (exit 1) after 9h", 5 * HOUR),
+        (5, "RESOLVED", "moe-3b", "makes progress again after 1h, iteration 502330/900000", 29 * HOUR),
     ]
     for number, status, target, summary, ago in reversed(told):
         message = Message(
@@ -160,7 +167,7 @@ def _observations(at: float, step: int) -> Iterator[Observation]:
             "loss": Metric(1.8 + 2.4 / (1 + number / 40_000) + step % 7 / 60),
             "age": Metric(44.0 * 60 if stalled else 4 + step % 5, "s"),
         }  # fmt: skip
-        yield _result(run, "log_staleness", bad, said, at, metrics, progress)
+        yield _result(run, "log_staleness", bad, said, at, metrics, progress, ADVICE if stalled else ())
         watts = 126.0 if stalled else 640 + step % 9 * 4.0
         gpus = {"utilisation": Metric(98.0 - step % 3, "%"), "power": Metric(watts, "W"), "gpus": Metric(16)}
         yield _result(run, "gpu_health", Status.OK, "16 GPUs are well", at, gpus)
@@ -168,7 +175,9 @@ def _observations(at: float, step: int) -> Iterator[Observation]:
 
 
 def _jobs(run: str, at: float, *, gone: bool) -> Observation:
-    status, said = (Status.CRITICAL, "gone, job 329 ended FAILED") if gone else (Status.OK, "job 17 runs")
+    status, said = (
+        (Status.CRITICAL, "job 329 FAILED (exit 1) after 9h") if gone else (Status.OK, "job 17 runs")
+    )
     counts = {"running": Metric(0 if gone else 1), "waiting": Metric(0)}
     state = "gone" if gone else "running"
     return Observation(f"{run}/job_liveness", run, run, Result(status, said, counts, run_state=state), at)
@@ -176,9 +185,10 @@ def _jobs(run: str, at: float, *, gone: bool) -> Observation:
 
 def _result(
     run: str, plugin: str, status: Status, said: str, at: float, metrics: dict[str, Metric],
-    progress: Progress | None = None,
+    progress: Progress | None = None, advice: Iterable[str] = (),
 ) -> Observation:  # fmt: skip
-    return Observation(f"{run}/{plugin}", run, run, Result(status, said, metrics, progress=progress), at)
+    result = Result(status, said, metrics, progress=progress).saying(advice=advice)
+    return Observation(f"{run}/{plugin}", run, run, result, at)
 
 
 def _disk(at: float) -> Iterator[Observation]:

@@ -19,7 +19,7 @@ import pytest
 from tests.lab import zones
 from tests.waiting import wait_until
 from tests.web.browser import chromium, tab
-from tests.web.evening import gathered
+from tests.web.evening import ADVICE, gathered
 from tests.web.pictures import VIEWS, View, taken
 from tests.web.stage import EVIL, home_with_past, status_of
 from watchdogd.history.models import Gap
@@ -156,6 +156,7 @@ def test_of_an_incident_the_end_of_the_log_is_seen_and_the_rest_unfolds(browser:
             .first.inner_text()
             .endswith("iteration 81240/105000 | lm loss: 2.030 | 3.05 s")
         )
+        assert first.locator("ul.advice li").all_inner_texts() == [*ADVICE]
         assert "2 ranks (n017) stand in next_batch" not in first.inner_text()
         seen.page.locator("#incident-9 summary").focus()
         seen.page.keyboard.press("Enter")
@@ -175,7 +176,7 @@ def test_a_message_has_one_line_with_its_channels(browser: Browser, file: Path) 
         assert seen.complaints == []
         rows = seen.page.locator("section:has(#h-messages) li").all_inner_texts()
         assert len(rows) == 4
-        assert rows[0].endswith("at iteration 81,240 slack sent, mail waiting (mail.test: refused)")
+        assert rows[0].endswith("at iteration 81240/105000 slack sent, mail waiting (mail.test: refused)")
 
 
 def test_a_run_has_a_view_by_its_name_and_the_way_back(browser: Browser, file: Path) -> None:
@@ -206,7 +207,7 @@ def test_no_constant_is_drawn_and_charts_fill_their_row(browser: Browser, file: 
         view = seen.page.locator(".view.shown")
         titles = view.locator("figcaption").all_inner_texts()
         assert titles == [
-            "iteration", "loss", "age of the log", "GPU utilisation of each node", "GPU power of each node",
+            "progress", "loss", "age of the log", "GPU utilisation of each node", "GPU power of each node",
         ]  # fmt: skip
         edges = {
             round(each["x"] + each["width"])

@@ -83,11 +83,31 @@ def test_durations_are_as_exact_as_anybody_needs(seconds: float, said: str) -> N
     assert coarse(seconds) == said
 
 
-def test_a_timeline_keeps_the_worst_of_what_is_too_short_to_be_seen() -> None:
-    spans = [Span(at, at + 1, "hung" if at == 7 else "running") for at in range(100)]
-    found = drawn(spans, 10.0)
-    assert [each.state for each in found] == ["hung", "running"]
-    assert (found[0].begin, found[-1].end) == (0, 100)
+SHORT = [Span(at, at + 1, "waiting" if at % 3 else "running") for at in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([Span(0, 0.1, "unwatched"), Span(0.1, 100, "running")], [Span(0, 100, "running")]),
+        (
+            [Span(0, 60, "running"), Span(60, 60, "unwatched"), Span(60, 100, "running")],
+            [Span(0, 100, "running")],
+        ),
+        (
+            [Span(0, 60, "running"), Span(60, 61, "hung"), Span(61, 100, "running")],
+            [Span(0, 60, "running"), Span(60, 61, "hung"), Span(61, 100, "running")],
+        ),
+        (SHORT, [Span(0, 30, "waiting")]),
+        ([*SHORT, Span(30, 31, "gone")], [Span(0, 31, "gone")]),
+        ([Span(0, 1, "running"), Span(1, 2, "absent")], [Span(0, 2, "running")]),
+        ([], []),
+    ],
+)
+def test_of_what_is_too_short_to_be_seen_faults_are_kept_and_nothing_long_is_hidden(
+    spans: list[Span], expected: list[Span]
+) -> None:
+    assert [*drawn(spans, 10.0)] == expected
 
 
 def test_how_far_it_is_goes_through_status_json_as_numbers() -> None:

@@ -318,7 +318,7 @@ def _complaint(tool: str, answer: command.Answer) -> str:
     """Return why it failed, with the tool's name once and without that of the library's function."""
     if not answer.said:
         return answer.complaint()
-    return f"{tool}: {_FUNCTION.sub('', answer.complaint(tool))}"
+    return f"{tool}: {_FUNCTION.sub('', answer.said.removeprefix(f'{tool}: '))}"
 
 
 def _ending(job: Job) -> Ending:

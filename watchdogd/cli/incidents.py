@@ -35,7 +35,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them, the newest last, or acknowledge some; 1 where nothing ever bore such a name or number."""
+    """Print them, open ones by weight, all by time, or acknowledge some.
+
+    1 where nothing ever bore such a name or number.
+    """
     return _acknowledge(args) if args.verb == "ack" else _list(args)
 
 
@@ -50,7 +53,7 @@ def _list(args: argparse.Namespace) -> int:
     if args.json:
         print_json([incident_json(incident) for incident in found])
         return 0
-    for incident in sorted(found, key=lambda incident: incident.opened_at):
+    for incident in sorted(found, key=lambda incident: incident.opened_at if args.all else incident.weight):
         print_line(_line(incident, now))
     if not found:
         print_line("no incidents" if args.all else "no open incidents")
@@ -59,7 +62,7 @@ def _list(args: argparse.Namespace) -> int:
 
 def _line(incident: Incident, now: float) -> str:
     what = f"{named(incident.check, incident.subject)}: {one_line(incident.summary)}"
-    return f"{incident.id:>5} {incident.status.name:8} {_state(incident, now)}: {what}"
+    return f"#{incident.id:<4} {incident.status.name:8} {_state(incident, now)}: {what}"
 
 
 def _state(incident: Incident, now: float) -> str:

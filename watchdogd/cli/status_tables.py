@@ -27,6 +27,7 @@ from watchdogd.web.columns import (
     compact,
     dated,
     disk_checks,
+    doubt,
     room_of,
     time_of,
 )
@@ -110,7 +111,7 @@ def results_of(kind: str, status: Mapping[str, Any], now: float) -> dict[str, Re
     return {name: Results(tuple(each), now, every) for name, each in found.items()}
 
 
-def run_table(runs: Mapping[str, Results], columns: Mapping[str, Column]) -> Table:
+def run_table(runs: Mapping[str, Results], columns: Mapping[str, Column], status: Mapping[str, Any]) -> Table:
     """Return a table with a row a run; columns without any value are left out."""
     cells = {name: found.cells(columns) for name, found in runs.items()}
     table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
@@ -119,7 +120,7 @@ def run_table(runs: Mapping[str, Results], columns: Mapping[str, Column]) -> Tab
     shown = _shown(table, cells.values(), columns)
     for name, found in sorted(runs.items(), key=lambda item: -item[1].weight):
         row = (Text(cells[name].get(title, "")) for title in shown)
-        table.add_row(Text(one_line(name), overflow="ellipsis", no_wrap=True), _state(found), *row)
+        table.add_row(Text(one_line(name), overflow="ellipsis", no_wrap=True), _state(found, status), *row)
     return table
 
 
@@ -133,11 +134,10 @@ def _shown(table: Table, rows: Iterable[Mapping[str, str]], columns: Mapping[str
     return titles
 
 
-def _state(found: Results) -> Text:
-    """Return the run's state; green only where it runs and no check of the whole run is bad."""
+def _state(found: Results, status: Mapping[str, Any]) -> Text:
+    """Return the run's state; green only where it runs and no check doubts that it gets on."""
     state = run_state(found.seen)
-    whole = (seen["status"] for seen in found.seen if not seen["subject"])
-    if state == "running" and any(word != "OK" for word in whole):
+    if state == "running" and doubt(found.seen, status):
         state = "doubtful"
     return Text(STATE_WORDS.get(state, state), style=_STATE_STYLES.get(state, ""))
 
@@ -203,11 +203,11 @@ if TYPE_CHECKING:
 def overview(home: Home, status: StatusFile, now: float) -> Group:
     """Everything: who watches, what is open, then runs, disks, other checks, and what else is to be said."""
     parts: list[RenderableType] = [*_head(home, status, now)]
-    parts += [_incident(each, now) for each in status["incidents"]]
+    parts += [_incidents(status["incidents"], now)] if status["incidents"] else []
     parts += [_action(each, now) for each in status.get("actions", [])]
     columns = columns_of(status)
     if runs := results_of("run", status, now):
-        parts += [Text(), run_table(runs, columns)]
+        parts += [Text(), run_table(runs, columns, status)]
     if disks := results_of("disk", status, now):
         parts += [Text(), disk_table(disks, columns)]
     parts += _others(status, now)
@@ -259,6 +259,14 @@ def _link(link: Mapping[str, Any]) -> str:
     return f"link: job {link.get('job_id')}{where}{until}; {then}"
 
 
+def _incidents(incidents: Iterable[Mapping[str, Any]], now: float) -> Table:
+    """Return a line an incident; what does not fit into it goes on below its text."""
+    table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
+    for each in incidents:
+        table.add_row(f"#{each['id']}", _incident(each, now))
+    return table
+
+
 def _incident(incident: Mapping[str, Any], now: float) -> Text:
     """Return the line of an open incident: for how long, who acknowledged it, and the check's summary."""
     name = named(incident["check"], incident["subject"])
@@ -269,8 +277,8 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
         state += f", acknowledged by {incident['acknowledged_by']}"
     if incident.get("acknowledged_at"):
         state += f" {format_duration(max(now - time_of(incident['acknowledged_at']), 0.0))} ago"
-    text = Text(f"{incident['id']:>4} ")
-    text.append(one_line(state), style=STYLES.get(incident["status"], ""))
+    text = Text(one_line(state), style=STYLES.get(incident["status"], ""))
+    text = Text().append_text(text)
     return text.append(f": {name}: {one_line(incident['summary'])}")
 
 

@@ -106,10 +106,11 @@ class Incident:
     def weight(self) -> tuple[bool, bool, bool, bool, float]:
         """Order of incidents, the heaviest first.
 
-        What is critical, what nobody looks after, what is about a run, what is known to be wrong; the oldest.
+        What is critical and then what is known to be wrong, what nobody looks after, what is about a run; the
+        oldest.
         """
         mild, unknown = self.status is not Status.CRITICAL, self.status is Status.UNKNOWN
-        return mild, bool(self.acknowledged_by), not self.run, unknown, self.opened_at
+        return mild, unknown, bool(self.acknowledged_by), not self.run, self.opened_at
 
     @property
     def state(self) -> str:

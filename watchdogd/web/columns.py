@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from watchdogd.batch.run_models import plugin_of
 from watchdogd.declaration import Column
 from watchdogd.plugin import Status
 from watchdogd.units import format_duration
@@ -102,10 +103,33 @@ def disks_of(status: Mapping[str, Any]) -> list[DiskRoom]:
     return sorted(rows, key=lambda row: -Status[row.status].severity)
 
 
+def roomless(status: Mapping[str, Any]) -> list[Seen]:
+    """Return the bad results of disks that tell of no room (missing, read-only), the worst first."""
+    checks = disk_checks(status)
+    bad = [seen for seen in status["checks"] if seen["check"] in checks and seen["status"] != "OK"]
+    return sorted(
+        (seen for seen in bad if not room_of(seen)), key=lambda seen: -Status[seen["status"]].severity
+    )
+
+
 def disk_checks(status: Mapping[str, Any]) -> frozenset[str]:
     """Return the checks that disks bring."""
     declared = (each["checks"] for each in status.get("declared", {}).values() if each["watches"] == "disk")
     return frozenset(check for checks in declared for check in checks if "/" in check)
+
+
+def doubt(results: Iterable[Seen], status: Mapping[str, Any]) -> Seen | None:
+    """Return the worst bad result of the checks that say whether a run gets on, or None.
+
+    Those are the ones that report its state or its progress: a late checkpoint makes no run doubtful.
+    """
+    seen = list(results)
+    telling = {each["check"] for each in seen if each.get("run_state") or each.get("progress")}
+    for plugin, declared in status.get("declared", {}).items():
+        if any(column["title"] == "progress" for column in declared["columns"]):
+            telling |= {*declared["checks"], *(each["check"] for each in seen if plugin_of(each) == plugin)}
+    bad = [each for each in seen if each["check"] in telling and each["status"] != "OK"]
+    return max(bad, key=lambda each: Status[each["status"]].severity, default=None)
 
 
 def room_of(seen: Seen) -> DiskRoom | None:

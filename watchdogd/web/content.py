@@ -20,7 +20,7 @@ from watchdogd.plugins import modules
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import open_plain, parse_json
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
-from watchdogd.web.columns import ROUND, cells_of, columns_of
+from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt
 from watchdogd.web.experiment_trackers import Tracker, trackers
 from watchdogd.web.run_forecast import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
@@ -108,28 +108,38 @@ class RunRow:
     gained: float | None = None
     """What `far` counts, since the beginning of the page; None: not known."""
     trackers: tuple[Tracker, ...] = ()
+    doubted: Mapping[str, Any] | None = None
+    """The bad result that makes it doubtful whether it gets on."""
 
     @property
     def state(self) -> str:
         """The run's state now, as `status` has it; `unwatched` while nobody watches.
 
-        `doubtful` where it seems to run, but a check of the whole of it is bad.
+        `doubtful` where it seems to run, but a check doubts that it gets on.
         """
         last = self.spans[-1].state if self.spans else "unwatched"
         found = last if last == "unwatched" else run_models.run_state(self.results) or last
-        return "doubtful" if found == "running" and self.worst else found
+        return "doubtful" if found == "running" and self.doubted else found
 
     @property
-    def worst(self) -> Mapping[str, Any] | None:
-        """The worst result about the run as a whole that is not OK."""
-        bad = [each for each in self.results if not each["subject"] and each["status"] != "OK"]
-        return max(bad, key=lambda each: Status[each["status"]].severity, default=None)
+    def doubt(self) -> str:
+        """Why it is not known to get on: what a check says of it, and whether that is confirmed."""
+        if self.doubted is None:
+            return ""
+        here = (self.doubted["check"], self.doubted["subject"] or "")
+        opened = {(row.incident.check, row.incident.subject) for row in self.open}
+        return f"{'' if here in opened else 'not confirmed yet: '}{self.doubted['summary']}"
+
+    @property
+    def open(self) -> tuple[IncidentRow, ...]:
+        """The incidents about it that are open."""
+        return tuple(row for row in self.incidents if row.incident.resolved_at is None)
 
     @property
     def weight(self) -> tuple[bool, bool, int]:
         """Order of runs, the heaviest first."""
         severity = max((Status[each["status"]].severity for each in self.results), default=0)
-        return self.state in ("hung", "gone"), self.worst is not None, severity
+        return self.state in ("hung", "gone"), self.state == "doubtful", severity
 
     @property
     def shown(self) -> tuple[Mapping[str, Any], ...]:
@@ -310,6 +320,7 @@ def _run(
         tuple(each for each in explained if each.check.startswith(f"{run}/")),
         cells_of(results, columns_of(status), now, status.get("round_every") or ROUND),
         done[-1][1] - done[0][1] if len(done) > 1 else None,
+        doubted=doubt(results, status),
     )
 
 

@@ -22,7 +22,7 @@ from watchdogd.system.text import plain
 from watchdogd.system.times import short_time
 from watchdogd.units import format_duration, format_size
 from watchdogd.web.charts import gridded, in_groups, slots_for
-from watchdogd.web.columns import STATE_WORDS, disks_of, time_of
+from watchdogd.web.columns import STATE_WORDS, disks_of, roomless, time_of
 from watchdogd.web.run_forecast import coarse, headline
 from watchdogd.web.timeline import HOLDS, drawn
 
@@ -50,6 +50,7 @@ def render(content: PageContent, *, live: bool = False) -> str:
         live_every=LIVE_EVERY if live else 0,
         headline=headline([run.state for run in content.runs]),
         disks=disks_of(content.status),
+        roomless=roomless(content.status),
         zone=time.strftime("%Z", time.localtime(content.at)),
         offsets=json.dumps(_offsets(content.since, content.at + _AHEAD)),
         short=lambda at: short_time(at, content.at),

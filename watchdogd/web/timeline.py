@@ -133,18 +133,31 @@ def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def drawn(spans: Iterable[Span], least: float) -> tuple[Span, ...]:
-    """Return spans of at least so many seconds: of those that are shorter, the worst in each stretch."""
+    """Return the spans with those shorter than `least` seconds put together, so that each can be seen.
+
+    Of a stretch of short ones the worst state counts where it is a fault, else the one that lasted longest.
+    What is still too short and no fault goes to the span before it, or after it at the beginning.
+    """
     found: list[Span] = []
-    for span in spans:
-        if found and found[-1].end - found[-1].begin < least:
-            begin, _, state = found.pop()
-            span = Span(begin, span.end, max(state, span.state, key=_WORST.index))
-        found.append(span)
-    return _merged(found)
+    for short, group in itertools.groupby(spans, key=lambda span: span.end - span.begin < least):
+        some = list(group)
+        found += [_together(some)] if short else some
+    kept = [span for span in found if span.end - span.begin >= least or span.state in _FAULTS]
+    whole = found[-1].end if found else 0.0
+    begins = [found[0].begin, *(span.begin for span in kept[1:])] if kept else []
+    ends = [*begins[1:], whole]
+    drawn = [Span(begin, end, span.state) for begin, end, span in zip(begins, ends, kept, strict=False)]
+    return _merged(drawn or found)
 
 
-_WORST = (*STATES[:5], "absent", "unwatched", "hung", "gone")
-"""States from the best to the worst."""
+def _together(spans: Sequence[Span]) -> Span:
+    sums = totals(spans)
+    state = next((state for state in _FAULTS if state in sums), max(sums, key=sums.__getitem__, default=""))
+    return Span(spans[0].begin, spans[-1].end, state or spans[0].state)
+
+
+_FAULTS = ("gone", "hung")
+"""States that are seen however short they were."""
 
 
 def totals(spans: Iterable[Span]) -> dict[str, float]:

@@ -69,7 +69,7 @@
       tzDate: clock,
       scales: { x: { auto: false, min: begin, max: end }, y: chart.unit === "%" ? { range: [0, 100] } : {} },
       series: [{ label: "time", value: (_, time) => (time == null ? "–" : hour(clock(time))) }, ...series],
-      axes: [{ ...axis, values: TICKS }, { ...axis, size: 70, values: (_, ticks) => ticks.map(text), ...(chart.unit === "s" ? { incrs: STEPS } : {}) }],
+      axes: [{ ...axis, values: TICKS, space: 90 }, { ...axis, size: 70, values: (_, ticks) => ticks.map(text), ...(chart.unit === "s" ? { incrs: STEPS } : {}) }],
       legend: { show: chart.lines.length > 1 },
     };
     return new uPlot(options, [times, ...chart.values.map(column)], box);
