@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.config.loading import parse
 from watchdogd.daemon import chat_answers
-from watchdogd.daemon.chat_answers import FILE, ChannelAnswers, Look, Taken, look
+from watchdogd.daemon.chat_answers import FILE, AnswerLook, ChannelAnswers, TakenAnswer, look
 from watchdogd.daemon.daemon import Daemon
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
@@ -27,7 +27,7 @@ from watchdogd.errors import DeliveryError
 from watchdogd.home import inbox
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident
-from watchdogd.notify.answers import Answer, Answers
+from watchdogd.notify.answers import PersonAnswer, ReadAnswers
 from watchdogd.notify.channels.slack import Bot
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.notify.slack_reactions import SlackReactions
@@ -152,7 +152,7 @@ def test_a_secret_that_is_missing_is_said(tmp_path: Path) -> None:
 
 def test_a_server_that_hangs_holds_up_no_round(home: Home) -> None:
     released = threading.Event()
-    channel = _channel(home, lambda: released.wait(60) and Answers())
+    channel = _channel(home, lambda: released.wait(60) and ReadAnswers())
     for _ in range(3):
         channel.begin({17: incident()}, NOON)
     assert [thread.name for thread in threading.enumerate()].count("answers slack") == 1
@@ -163,7 +163,7 @@ def test_a_server_that_hangs_holds_up_no_round(home: Home) -> None:
 def test_a_failure_for_a_moment_is_none_and_one_that_lasts_is(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> Answers:
+    def fail() -> ReadAnswers:
         raise DeliveryError("no answer within 15 s")
 
     channel = _channel(home, fail)
@@ -181,7 +181,7 @@ def test_a_failure_for_a_moment_is_none_and_one_that_lasts_is(
 
 def _channel(home: Home, answers: Callable[[], Any]) -> ChannelAnswers:
     class Reader:
-        def read(self, *_: object) -> Answers:
+        def read(self, *_: object) -> ReadAnswers:
             return answers()  # type: ignore[no-any-return]  # the tests' own
 
         def confirm(self, _receipt: str) -> None: ...
@@ -189,7 +189,7 @@ def _channel(home: Home, answers: Callable[[], Any]) -> ChannelAnswers:
         def close(self) -> None: ...
 
     class Book:
-        def read(self) -> tuple[Taken, ...]:
+        def read(self) -> tuple[TakenAnswer, ...]:
             return ()
 
         def write(self, *_: object) -> None: ...
@@ -198,40 +198,44 @@ def _channel(home: Home, answers: Callable[[], Any]) -> ChannelAnswers:
     return ChannelAnswers("slack", Reader(), home, Book(), lambda _: [sent])  # type: ignore[arg-type]
 
 
-def _answer(key: str, number: int = 17) -> Answer:
-    return Answer(key, "ack", "alice", replace(letter(number), receipt=f"C {number}"))
+def _answer(key: str, number: int = 17) -> PersonAnswer:
+    return PersonAnswer(key, "ack", "alice", replace(letter(number), receipt=f"C {number}"))
 
 
-def _taken(key: str, number: int = 17, channel: str = "slack") -> Taken:
-    return Taken(key, channel, f"C {number}", (number,))
+def _taken(key: str, number: int = 17, channel: str = "slack") -> TakenAnswer:
+    return TakenAnswer(key, channel, f"C {number}", (number,))
 
 
-FRESH = Look((_answer("a"),), (), (_taken("a"),))
+FRESH = AnswerLook((_answer("a"),), (), (_taken("a"),))
 
 
 @pytest.mark.parametrize(
     ("known", "found", "looked", "opened", "expected"),
     [
         ([], [_answer("a")], {"C 17"}, {17}, FRESH),
-        ([_taken("a")], [_answer("a")], {"C 17"}, {17}, Look((), (), (_taken("a"),))),
-        ([_taken("a")], [], {"C 17"}, {17}, Look((), (), ())),  # taken back
-        ([_taken("a")], [], set(), {17}, Look((), (), (_taken("a"),))),  # not looked at
-        ([_taken("a")], [], set(), set(), Look((), ("C 17",), ())),  # recovered
-        ([_taken("a"), _taken("b")], [], set(), {18}, Look((), ("C 17",), ())),
+        ([_taken("a")], [_answer("a")], {"C 17"}, {17}, AnswerLook((), (), (_taken("a"),))),
+        ([_taken("a")], [], {"C 17"}, {17}, AnswerLook((), (), ())),  # taken back
+        ([_taken("a")], [], set(), {17}, AnswerLook((), (), (_taken("a"),))),  # not looked at
+        ([_taken("a")], [], set(), set(), AnswerLook((), ("C 17",), ())),  # recovered
+        ([_taken("a"), _taken("b")], [], set(), {18}, AnswerLook((), ("C 17",), ())),
         (
             [_taken("a", channel="mail")],
             [_answer("a")],
             {"C 17"},
             {17},
-            Look((_answer("a"),), (), (_taken("a"),)),
+            AnswerLook((_answer("a"),), (), (_taken("a"),)),
         ),
     ],
 )
 def test_each_answer_is_taken_in_once(
-    known: list[Taken], found: list[Answer], looked: set[str], opened: Collection[int], expected: Look
+    known: list[TakenAnswer],
+    found: list[PersonAnswer],
+    looked: set[str],
+    opened: Collection[int],
+    expected: AnswerLook,
 ) -> None:
     incidents = {number: incident(number) for number in opened}
-    assert look("slack", known, Answers(tuple(found), frozenset(looked)), incidents) == expected
+    assert look("slack", known, ReadAnswers(tuple(found), frozenset(looked)), incidents) == expected
 
 
 def test_only_the_daemons_own_submission_speaks_for_others(
@@ -240,7 +244,7 @@ def test_only_the_daemons_own_submission_speaks_for_others(
     home = Home(tmp_path / "home")
     home.make()
     both = replace(letter(), message=replace(letter().message, incidents=(17, 18, 19)))
-    answer = Answer("k", "ack", "Alice", both)
+    answer = PersonAnswer("k", "ack", "Alice", both)
     chat_answers.hand_in(home, "slack", answer, {17: incident(17), 18: incident(18, acknowledged_by="bob")})
     [submission], complaints = inbox.take(home)
     assert (submission.by, submission.said["id"], complaints) == ("Alice (slack)", 17, [])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.web.experiment_trackers import Tracker, trackers
+from watchdogd.web.experiment_trackers import ExperimentTracker, trackers
 
 WANDB = "https://wandb.example.org/bloom/moe-3b/runs/7k2x9qwe"
 MLFLOW = "http://mlflow.example.org:5000/#/experiments/412/runs/0f3c9b1e"
@@ -35,7 +35,7 @@ def _wandb(beside: Path, name: str) -> Path:
     return place
 
 
-def _found(logs: Path) -> dict[str, Tracker]:
+def _found(logs: Path) -> dict[str, ExperimentTracker]:
     return {each.name: each for each in trackers(f"{logs}/main-*.txt")}
 
 
@@ -47,13 +47,13 @@ def test_the_page_of_the_run_whose_files_lie_there(logs: Path, up: bool) -> None
     run.mkdir(parents=True)
     (run / "meta.yaml").write_text("status: 1\n")
     found = _found(logs)
-    assert found["W&B"] == Tracker("W&B", str(place), WANDB)
+    assert found["W&B"] == ExperimentTracker("W&B", str(place), WANDB)
     assert (found["MLflow"].url, found["MLflow"].place) == (MLFLOW, str(run))
 
 
 def test_an_address_of_another_run_is_no_link(logs: Path) -> None:
     place = _wandb(logs, "run-20261129_031200-an0ther1")
-    assert _found(logs)["W&B"] == Tracker("W&B", str(place))
+    assert _found(logs)["W&B"] == ExperimentTracker("W&B", str(place))
     assert _found(logs)["W&B"].url == ""
 
 

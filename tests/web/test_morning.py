@@ -27,7 +27,7 @@ from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.web.content import MessageRow, PageContent
-from watchdogd.web.digest import as_json, digest
+from watchdogd.web.morning_report import as_json, digest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from watchdogd.errors import ConfigError, DeliveryError, WatchdogError
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import AlertState, Incident
-from watchdogd.notify.answers import Answer, AnswerReader, Answers
+from watchdogd.notify.answers import AnswerReader, PersonAnswer, ReadAnswers
 from watchdogd.notify.notification import Notification
 from watchdogd.notify.senders import channel_of
 from watchdogd.system.bounded_io import BoundedIO
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenAnswer:
     """An answer that was taken in; `receipt` and `incidents` are those of the message."""
 
     key: str
@@ -46,15 +46,17 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AnswerLook:
     """One look at a channel. Pure: what is to be handed in, what has recovered, and what is then known."""
 
-    fresh: tuple[Answer, ...]
+    fresh: tuple[PersonAnswer, ...]
     recovered: tuple[str, ...]
-    taken: tuple[Taken, ...]
+    taken: tuple[TakenAnswer, ...]
 
 
-def look(channel: str, known: Sequence[Taken], answers: Answers, opened: Mapping[int, Incident]) -> Look:
+def look(
+    channel: str, known: Sequence[TakenAnswer], answers: ReadAnswers, opened: Mapping[int, Incident]
+) -> AnswerLook:
     """Compare what is answered with what was taken in: of this channel's, those of recovered incidents go."""
     keys = {answer.key for answer in answers.found}
     mine = [each for each in known if each.channel == channel]
@@ -63,11 +65,14 @@ def look(channel: str, known: Sequence[Taken], answers: Answers, opened: Mapping
     fresh = tuple(answer for answer in answers.found if answer.key not in ours)
     taken = [
         *stand,
-        *(Taken(each.key, channel, each.message.receipt, each.message.message.incidents) for each in fresh),
+        *(
+            TakenAnswer(each.key, channel, each.message.receipt, each.message.message.incidents)
+            for each in fresh
+        ),
     ]
     over = [each for each in taken if not opened.keys() & set(each.incidents)]
     recovered = dict.fromkeys(each.receipt for each in over)
-    return Look(fresh, tuple(recovered), tuple(each for each in taken if each not in over))
+    return AnswerLook(fresh, tuple(recovered), tuple(each for each in taken if each not in over))
 
 
 class AnswerBook:
@@ -76,16 +81,16 @@ class AnswerBook:
     def __init__(self, home: Home, patient: BoundedIO) -> None:
         self._home, self._patient = home, patient
         self._lock = threading.Lock()
-        self._taken: tuple[Taken, ...] | None = None
+        self._taken: tuple[TakenAnswer, ...] | None = None
 
-    def read(self) -> tuple[Taken, ...]:
+    def read(self) -> tuple[TakenAnswer, ...]:
         """Return it. WatchdogError or OSError where home does not answer."""
         with self._lock:
             if self._taken is None:
                 self._taken = self._patient.attempt(self._stored)
             return self._taken
 
-    def _stored(self) -> tuple[Taken, ...]:
+    def _stored(self) -> tuple[TakenAnswer, ...]:
         try:
             found = parse_json(read_plain(self._home.path / FILE))
             return tuple(map(_entry, found))
@@ -95,7 +100,7 @@ class AnswerBook:
             log.warning("%s cannot be read: answers may count twice", FILE)
             return ()
 
-    def write(self, channel: str, taken: Sequence[Taken]) -> None:
+    def write(self, channel: str, taken: Sequence[TakenAnswer]) -> None:
         """Replace what is known of one channel, on disk where it is another."""
         self.read()
         with self._lock:
@@ -108,9 +113,9 @@ class AnswerBook:
             self._taken = new
 
 
-def _entry(said: Mapping[str, Any]) -> Taken:
+def _entry(said: Mapping[str, Any]) -> TakenAnswer:
     """Return an entry of `answers.json`. ValueError, TypeError or KeyError where it is none."""
-    entry = Taken(said["key"], said["channel"], said["receipt"], tuple(said["incidents"]))
+    entry = TakenAnswer(said["key"], said["channel"], said["receipt"], tuple(said["incidents"]))
     kinds = {type(each) for each in (entry.key, entry.channel, entry.receipt)}
     if kinds != {str} or {type(each) for each in entry.incidents} - {int}:
         raise ValueError("an entry has other types")
@@ -159,7 +164,7 @@ class ChannelAnswers:
     def _look(self, opened: Mapping[int, Incident], now: float) -> None:
         try:
             known = self.book.read()
-            answers = Answers()
+            answers = ReadAnswers()
             if opened and (messages := self._messages(opened, now)):
                 answers = self.reader.read(messages)
             found = look(self.name, known, answers, opened)
@@ -208,7 +213,7 @@ class ChannelAnswers:
             self.trouble = _unread(self.name, error)
 
 
-def hand_in(home: Home, channel: str, answer: Answer, opened: Mapping[int, Incident]) -> None:
+def hand_in(home: Home, channel: str, answer: PersonAnswer, opened: Mapping[int, Incident]) -> None:
     """Put into the inbox what an answer asks for of each open incident of its message. OSError."""
     by = f"{answer.by} ({channel})"
     for number in answer.message.message.incidents:

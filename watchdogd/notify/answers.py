@@ -30,7 +30,7 @@ AnswersFrom = Annotated[OneLines, BeforeValidator(_all)]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PersonAnswer:
     """Answer of one person to a message. `key` names it for ever; `seconds` is how long a silence lasts."""
 
     key: str
@@ -41,17 +41,17 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class ReadAnswers:
     """Answers that stand there now: all those to the messages whose receipts were `looked` at."""
 
-    found: tuple[Answer, ...] = ()
+    found: tuple[PersonAnswer, ...] = ()
     looked: frozenset[str] = frozenset()
 
 
 class AnswerReader(Protocol):
     """Reader of one channel's answers. Used by one thread at a time; each call ends in bounded time."""
 
-    def read(self, messages: Sequence[Notification], /) -> Answers:
+    def read(self, messages: Sequence[Notification], /) -> ReadAnswers:
         """Return the answers to these messages, which were sent, the most pressing first. DeliveryError."""
 
     def confirm(self, receipt: str, /) -> None:

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from watchdogd.config.secret import masked
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.answers import SILENCE, Answer, Answers, counts
+from watchdogd.notify.answers import SILENCE, PersonAnswer, ReadAnswers, counts
 from watchdogd.notify.channel import TIMEOUT
 from watchdogd.notify.notification import Notification
 from watchdogd.system.text import one_line
@@ -64,9 +64,9 @@ class MailReplies:
     ) -> None:
         self._account, self._allowed, self._id_of, self._timeout = account, allowed, id_of, timeout
         self._seen: set[tuple[bytes, bytes]] = set()
-        self._found: dict[str, Answer] = {}
+        self._found: dict[str, PersonAnswer] = {}
 
-    def read(self, messages: Sequence[Notification], /) -> Answers:
+    def read(self, messages: Sequence[Notification], /) -> ReadAnswers:
         """Return the replies to these messages."""
         letters = {self._id_of(message): message for message in messages}
         try:
@@ -85,7 +85,7 @@ class MailReplies:
         except (LookupError, ValueError, TypeError):
             raise self._failure("it does not answer as a mailbox does") from None
         known = {message.key for message in messages}
-        return Answers(tuple(each for each in self._found.values() if each.message.key in known))
+        return ReadAnswers(tuple(each for each in self._found.values() if each.message.key in known))
 
     def _failure(self, why: str, *, permanent: bool = False) -> DeliveryError:
         host = urlsplit(self._account.server).hostname
@@ -116,7 +116,7 @@ class MailReplies:
         """Do nothing, as nothing is kept open."""
 
 
-def reply_of(letter: EmailMessage, about: Notification, allowed: Sequence[str]) -> Answer | None:
+def reply_of(letter: EmailMessage, about: Notification, allowed: Sequence[str]) -> PersonAnswer | None:
     """Return what a letter answers; None where a program wrote it, or somebody who does not count."""
     if str(letter.get("Auto-Submitted", "no")).strip().lower() != "no":
         return None
@@ -128,8 +128,8 @@ def reply_of(letter: EmailMessage, about: Notification, allowed: Sequence[str]) 
     key = one_line(str(letter.get("Message-ID", "")), 200) or f"{address} {letter.get('Date', '')}"
     by = one_line(name or address, 100)
     if said := _SILENCE.match(_first_line(letter)):
-        return Answer(key, "silence", by, about, _seconds(said[1]))
-    return Answer(key, "ack", by, about)
+        return PersonAnswer(key, "silence", by, about, _seconds(said[1]))
+    return PersonAnswer(key, "ack", by, about)
 
 
 def _author(letter: EmailMessage) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.answers import EVERYBODY, Answer, Answers, counts
+from watchdogd.notify.answers import EVERYBODY, PersonAnswer, ReadAnswers, counts
 from watchdogd.notify.http_client import Web
 from watchdogd.notify.notification import Notification
 from watchdogd.system.text import one_line
@@ -39,15 +39,15 @@ class SlackReactions:
         self._allowed = allowed
         self._people: dict[str, str] = {}
 
-    def read(self, messages: Sequence[Notification], /) -> Answers:
+    def read(self, messages: Sequence[Notification], /) -> ReadAnswers:
         """Return the reactions to the first of these messages."""
-        found: list[Answer] = []
+        found: list[PersonAnswer] = []
         looked = [message for message in messages if len(message.receipt.split()) == 2][:LOOKED_AT]
         for message in looked:
             found += self._answers(message)
-        return Answers(tuple(found), frozenset(message.receipt for message in looked))
+        return ReadAnswers(tuple(found), frozenset(message.receipt for message in looked))
 
-    def _answers(self, message: Notification) -> Iterator[Answer]:
+    def _answers(self, message: Notification) -> Iterator[PersonAnswer]:
         channel, ts = message.receipt.split()
         said = self._call("reactions.get", channel=channel, timestamp=ts, full="true")
         shown = said.get("message")
@@ -56,7 +56,7 @@ class SlackReactions:
             users = reaction.get("users")
             for user in users if verb and isinstance(users, list) else ():
                 if verb and counts(str(user), self._allowed) and (by := self._name(str(user))):
-                    yield Answer(f"{message.receipt} {verb} {user}", verb, by, message)
+                    yield PersonAnswer(f"{message.receipt} {verb} {user}", verb, by, message)
 
     def _name(self, user: str) -> str:
         """Return how a member is called; empty for a program where everybody counts."""

@@ -74,7 +74,7 @@ class RankGpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class RankBinding:
     """A rank: its number, that on its node, its mask, and the GPU that is its own, where that is known."""
 
     number: int
@@ -85,10 +85,10 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRanks:
+class NodeBinding:
     """All ranks of one node, its GPUs in order, the threads that the job has, the core of each thread."""
 
-    ranks: tuple[Rank, ...]
+    ranks: tuple[RankBinding, ...]
     gpus: tuple[RankGpu, ...]
     given: Cpus
     core_of: Mapping[int, int]
@@ -108,7 +108,7 @@ def cpus(text: str) -> Cpus:
     return frozenset(found)
 
 
-def read(text: str, given: Mapping[str, Cpus], most: int | None = None) -> dict[str, NodeRanks]:
+def read(text: str, given: Mapping[str, Cpus], most: int | None = None) -> dict[str, NodeBinding]:
     """Return the ranks by node from what SCRIPT printed; `given`: the threads that the job has on each.
 
     Where these are more than the job asked for (`most`), Slurm confines no job there: the ranks' own count.
@@ -120,13 +120,13 @@ def read(text: str, given: Mapping[str, Cpus], most: int | None = None) -> dict[
     return {node: _node(node, found, given.get(node, frozenset()), most) for node, found in nodes.items()}
 
 
-def _node(node: str, lines: Sequence[tuple[str, ...]], given: Cpus, most: int | None) -> NodeRanks:
+def _node(node: str, lines: Sequence[tuple[str, ...]], given: Cpus, most: int | None) -> NodeBinding:
     seen = {line[1]: _seen(line[6]) for line in lines}
     everything = {gpu.bus: gpu for gpus in seen.values() for gpu in gpus}
     gpus = _placed(tuple(everything[bus] for bus in sorted(everything, key=_in_order)))
     placed = {gpu.bus: gpu for gpu in gpus}
     ranks = tuple(
-        Rank(
+        RankBinding(
             digits(number), digits(local), node, cpus(mask), _own(visible, digits(local), seen[local], lines)
         )
         for number, local, _, mask, visible, *_ in lines
@@ -136,7 +136,7 @@ def _node(node: str, lines: Sequence[tuple[str, ...]], given: Cpus, most: int | 
     core_of = {cpu: threads[0] for threads in cores for cpu in threads}
     confined = most is None or len({core_of.get(cpu, cpu) for cpu in given}) <= most
     given = given if confined else frozenset()
-    return NodeRanks(ranks, gpus, given.union(*(rank.cpus for rank in ranks)), core_of)
+    return NodeBinding(ranks, gpus, given.union(*(rank.cpus for rank in ranks)), core_of)
 
 
 def _in_order(bus: str) -> tuple[int, str]:
@@ -184,7 +184,7 @@ def _placed(gpus: tuple[RankGpu, ...]) -> tuple[RankGpu, ...]:
 # Judging.
 
 
-def judge(nodes: Mapping[str, NodeRanks], *, stated: bool = True) -> Iterator[Finding]:
+def judge(nodes: Mapping[str, NodeBinding], *, stated: bool = True) -> Iterator[Finding]:
     """Judge the ranks of all nodes; nodes that are alike are told once, with their table.
 
     `stated`: the script says how its srun starts them. Where it does not, it may start them otherwise than a
@@ -202,7 +202,7 @@ def judge(nodes: Mapping[str, NodeRanks], *, stated: bool = True) -> Iterator[Fi
         yield found
 
 
-def _judged(names: str, node: NodeRanks) -> Finding:
+def _judged(names: str, node: NodeBinding) -> Finding:
     crowd, faults = _crowded(node), [*_overlaps(node), *_unused(node), *_far(node)]
     lines = (*table(node), *advice(node))
     if crowd:
@@ -212,7 +212,7 @@ def _judged(names: str, node: NodeRanks) -> Finding:
     return Finding(Status.OK, TOPIC, f"{names}: {_well(node)}", table=tuple(table(node)))
 
 
-def _well(node: NodeRanks) -> str:
+def _well(node: NodeBinding) -> str:
     """Put in words that nothing is wrong."""
     count, cores = len(node.ranks), len(node.cores(node.ranks[0].cpus))
     if count == 1:
@@ -223,7 +223,7 @@ def _well(node: NodeRanks) -> str:
     return f"each of {count} ranks has cores of its own{near}"
 
 
-def _crowded(node: NodeRanks) -> str:
+def _crowded(node: NodeBinding) -> str:
     """Return how many ranks crowd on too few cores, where the job has enough of these."""
     used = node.cores(cpu for rank in node.ranks for cpu in rank.cpus)
     if len(used) >= len(node.ranks) or len(node.cores(node.given)) < len(node.ranks):
@@ -231,7 +231,7 @@ def _crowded(node: NodeRanks) -> str:
     return f"{len(node.ranks)} ranks on {len(used)} core{'' if len(used) == 1 else 's'}"
 
 
-def _overlaps(node: NodeRanks) -> Iterator[str]:
+def _overlaps(node: NodeBinding) -> Iterator[str]:
     if len({rank.cpus for rank in node.ranks}) == 1 and len(node.ranks) > 1:
         if _domains(node) > 1 and not _crowded(node):
             yield f"none of its {len(node.ranks)} ranks is bound to cores of its own"
@@ -243,18 +243,18 @@ def _overlaps(node: NodeRanks) -> Iterator[str]:
         yield f"local ranks {stack_folding.numbers(ranks)} share cores {stack_folding.numbers(shared)}"
 
 
-def _domains(node: NodeRanks) -> int:
+def _domains(node: NodeBinding) -> int:
     """Return the different sets of cores that are near its GPUs."""
     return len({gpu.near for gpu in node.gpus if gpu.near})
 
 
-def _unused(node: NodeRanks) -> Iterator[str]:
+def _unused(node: NodeBinding) -> Iterator[str]:
     idle = node.cores(node.given) - node.cores(cpu for rank in node.ranks for cpu in rank.cpus)
     if len(idle) >= max(_UNUSED * len(node.cores(node.given)), 1):
         yield f"no rank may use {len(idle)} of the job's {len(node.cores(node.given))} cores"
 
 
-def _far(node: NodeRanks) -> Iterator[str]:
+def _far(node: NodeBinding) -> Iterator[str]:
     bound = [rank for rank in node.ranks if rank.gpu and rank.gpu.near and rank.cpus != node.given]
     far = [rank.local for rank in bound if rank.gpu and not rank.cpus & rank.gpu.near]
     partly = [
@@ -271,7 +271,7 @@ def _ranks(found: list[int], one: str, more: str) -> str:
     return f"local rank {which} {one}" if len(found) == 1 else f"local ranks {which} {more}"
 
 
-def table(node: NodeRanks) -> Iterator[str]:
+def table(node: NodeBinding) -> Iterator[str]:
     """Yield a line a rank: its cores, its GPU, the cores near that one."""
     rows = [("rank", "may run on", "GPU", "cores near it", ""), *(_row(rank, node) for rank in node.ranks)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -279,14 +279,14 @@ def table(node: NodeRanks) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _row(rank: Rank, node: NodeRanks) -> tuple[str, ...]:
+def _row(rank: RankBinding, node: NodeBinding) -> tuple[str, ...]:
     where, near = stack_folding.numbers(rank.cpus), rank.gpu.near if rank.gpu else frozenset()
     far = "far" if near and not near & rank.cpus else ""
     bus = f"{node.gpus.index(rank.gpu)} ({rank.gpu.bus.removeprefix('0000:')})" if rank.gpu else ""
     return str(rank.local), where, bus, stack_folding.numbers(near), far
 
 
-def advice(node: NodeRanks) -> Iterator[str]:
+def advice(node: NodeBinding) -> Iterator[str]:
     """Yield what the training's srun should say: the mask of each local rank, or which GPU is whose."""
     masks = best_masks(node)
     if masks:
@@ -299,7 +299,7 @@ def advice(node: NodeRanks) -> Iterator[str]:
         yield f"right: srun --cpus-per-task={max(share, 1)} --cpu-bind=cores ..."
 
 
-def shares(node: NodeRanks) -> dict[str, Cpus]:
+def shares(node: NodeBinding) -> dict[str, Cpus]:
     """Return the job's cores near each GPU; GPUs near the same cores divide them in their order."""
     found: dict[str, Cpus] = {}
     for near in {gpu.near for gpu in node.gpus}:
@@ -312,7 +312,7 @@ def shares(node: NodeRanks) -> dict[str, Cpus]:
     return found
 
 
-def best_masks(node: NodeRanks) -> list[str]:
+def best_masks(node: NodeBinding) -> list[str]:
     """Return a mask for each local rank, in order; none where a GPU, or what is near it, is not known.
 
     Second threads of a core are left out where no rank has them now: `--hint=nomultithread`.
@@ -329,7 +329,7 @@ def best_masks(node: NodeRanks) -> list[str]:
     return masks if _domains(node) > 1 and len(set(masks)) == len(masks) else []
 
 
-def gpu_order(node: NodeRanks) -> list[int]:
+def gpu_order(node: NodeBinding) -> list[int]:
     """Return the GPU whose cores each local rank has, where each has those of another one; else nothing."""
     near = list(shares(node).items())
     numbers = {gpu.bus: at for at, gpu in enumerate(node.gpus)}

@@ -24,7 +24,7 @@ from watchdogd.parsers.quota.models import BYTES
 from watchdogd.plugin import Run
 from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, ask_quotas, automatic
 from watchdogd.preflight import affinity, gpu_trial
-from watchdogd.preflight.affinity import NodeRanks
+from watchdogd.preflight.affinity import NodeBinding
 from watchdogd.preflight.gpu_trial import Trial
 from watchdogd.preflight.verdicts import Facts, NodeDisk, Room
 from watchdogd.probe.node_answers import query_gpus
@@ -115,7 +115,7 @@ def facts(
 
 def ranks(
     given: Mapping[str, frozenset[int]], options: Sequence[str], deadline: float
-) -> dict[str, NodeRanks] | str:
+) -> dict[str, NodeBinding] | str:
     """Return the ranks of the job by node, started as `srun OPTIONS` will start the training, or why not.
 
     It inherits what Slurm set in the job script, as that srun does. Inside of a step there is no other one.

@@ -21,7 +21,7 @@ from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import open_plain, parse_json
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
 from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt
-from watchdogd.web.experiment_trackers import Tracker, trackers
+from watchdogd.web.experiment_trackers import ExperimentTracker, trackers
 from watchdogd.web.run_forecast import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
 
@@ -107,7 +107,7 @@ class RunRow:
     cells: Mapping[str, str] = field(default_factory=dict)
     gained: float | None = None
     """What `far` counts, since the beginning of the page; None: not known."""
-    trackers: tuple[Tracker, ...] = ()
+    trackers: tuple[ExperimentTracker, ...] = ()
     doubted: Mapping[str, Any] | None = None
     """The bad result that makes it doubtful whether it gets on."""
 
@@ -324,7 +324,7 @@ def _run(
     )
 
 
-def _trackers(logs: Mapping[str, str]) -> dict[str, tuple[Tracker, ...]]:
+def _trackers(logs: Mapping[str, str]) -> dict[str, tuple[ExperimentTracker, ...]]:
     """Return the experiment trackers beside each run's log; none from the first that does not answer on."""
     place, found = BoundedIO("the logs' file system"), {}
     for run, pattern in logs.items():

@@ -23,7 +23,7 @@ _BELOW = ("", "tensorboard", "tb", "tb_logs", "runs", "logs", "lightning_logs")
 _ADDRESS = re.compile(r"https?://[^\s\"'<>\x00-\x1f]+")
 
 
-class Tracker(NamedTuple):
+class ExperimentTracker(NamedTuple):
     """A tracker's run: `url` is its page, or empty; then `command` shows it."""
 
     name: str
@@ -32,14 +32,14 @@ class Tracker(NamedTuple):
     command: str = ""
 
 
-def trackers(pattern: str) -> tuple[Tracker, ...]:
+def trackers(pattern: str) -> tuple[ExperimentTracker, ...]:
     """Return the trackers beside the newest log of a pattern. OSError, also where the file system hangs."""
     log = max(glob.glob(pattern)[:MANY], key=os.path.getmtime, default="")
     if not log:
         return ()
     said = _said(log)
     folders = dict.fromkeys((Path(log).parent, Path(log).parent.parent))
-    found: dict[str, Tracker] = {}
+    found: dict[str, ExperimentTracker] = {}
     for folder in folders:
         for each in (*_wandb(folder, said), *_mlflow(folder, said), *_tensorboard(folder)):
             found.setdefault(each.name, each)
@@ -60,7 +60,7 @@ def _page(said: str, ending: str) -> str:
     return next((each for each in reversed(list(found)) if each.endswith(ending)), "")
 
 
-def _wandb(folder: Path, said: str) -> Iterator[Tracker]:
+def _wandb(folder: Path, said: str) -> Iterator[ExperimentTracker]:
     """Find `wandb/latest-run`, which leads to `run-DATE_TIME-ID`, or `offline-run-DATE_TIME-ID`."""
     latest = folder / "wandb" / "latest-run"
     if not latest.is_dir():
@@ -69,10 +69,10 @@ def _wandb(folder: Path, said: str) -> Iterator[Tracker]:
     name = place.name.rpartition("-")[2]
     url = _page(said, f"/runs/{name}") if name else ""
     command = f"wandb sync {shlex.quote(str(place))}" if place.name.startswith("offline-") else ""
-    yield Tracker("W&B", str(place), url, command)
+    yield ExperimentTracker("W&B", str(place), url, command)
 
 
-def _mlflow(folder: Path, said: str) -> Iterator[Tracker]:
+def _mlflow(folder: Path, said: str) -> Iterator[ExperimentTracker]:
     """Find the newest `mlruns/EXPERIMENT/RUN/meta.yaml`."""
     store = folder / "mlruns"
     metas = [Path(each) for each in glob.glob(f"{glob.escape(str(store))}/*/*/meta.yaml")[:MANY]]
@@ -80,10 +80,12 @@ def _mlflow(folder: Path, said: str) -> Iterator[Tracker]:
         return
     place = max(metas, key=lambda path: path.stat().st_mtime).parent
     url = _page(said, f"/#/experiments/{place.parent.name}/runs/{place.name}")
-    yield Tracker("MLflow", str(place), url, f"mlflow ui --backend-store-uri {shlex.quote(str(store))}")
+    yield ExperimentTracker(
+        "MLflow", str(place), url, f"mlflow ui --backend-store-uri {shlex.quote(str(store))}"
+    )
 
 
-def _tensorboard(folder: Path) -> Iterator[Tracker]:
+def _tensorboard(folder: Path) -> Iterator[ExperimentTracker]:
     """Find the newest `events.out.tfevents.*`."""
     events = [
         Path(each)
@@ -93,4 +95,6 @@ def _tensorboard(folder: Path) -> Iterator[Tracker]:
     ]
     if events:
         place = max(events, key=lambda path: path.stat().st_mtime).parent
-        yield Tracker("TensorBoard", str(place), command=f"tensorboard --logdir {shlex.quote(str(place))}")
+        yield ExperimentTracker(
+            "TensorBoard", str(place), command=f"tensorboard --logdir {shlex.quote(str(place))}"
+        )
