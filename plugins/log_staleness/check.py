@@ -63,7 +63,7 @@ from watchdogd.plugins.log_staleness.explain import explain
 from watchdogd.plugins.log_staleness.log_verdicts import judge
 from watchdogd.plugins.log_staleness.lookups import looked_up
 from watchdogd.plugins.log_staleness.run_log import RunLog
-from watchdogd.plugins.log_staleness.stall import Limits, Look
+from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
 from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 from watchdogd.system.smallfile import unanswered
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchdogd.parsers.logs.progress import ProgressReport
-from watchdogd.plugins.log_staleness import numbers
+from watchdogd.plugins.log_staleness import training_figures
 from watchdogd.plugins.log_staleness.counter import grows
 from watchdogd.plugins.log_staleness.learned_rhythm import BEAT
 from watchdogd.plugins.log_staleness.new_lines import rested
@@ -38,7 +38,7 @@ def take_beat(beat: GuardHeartbeat, log: RunLog, now: float) -> None:
     if beat.loss is None or again:
         return
     if not told.losses or (told.loss and told.loss.beats):
-        numbers.note_loss(beat.loss, log, at)
+        training_figures.note_loss(beat.loss, log, at)
         told.loss = told.loss and told.loss._replace(beats=True)
 
 
@@ -76,7 +76,7 @@ def _note_step(step: float, log: RunLog, at: float, before: float) -> None:
     """
     told = log.told
     step_of_log, phase, cause = told.step, told.phase, told.cause
-    numbers.note_progress(ProgressReport("step", step), log, at)
+    training_figures.note_progress(ProgressReport("step", step), log, at)
     if step_of_log and step_of_log.at > before:
         told.step = step_of_log._replace(at=max(step_of_log.at, at))
     told.phase = phase if phase and phase.at != told.outlived[0] else None

@@ -16,12 +16,12 @@ from zlib import crc32
 
 from watchdogd.parsers.logs.line_shapes import shape_of
 from watchdogd.plugins.log_staleness import line_templates
-from watchdogd.plugins.log_staleness.line_templates import (
+from watchdogd.plugins.log_staleness.line_templates import Template
+from watchdogd.plugins.log_staleness.stall_limit import (
     MOST,
     MULTIPLE,
     ONLY_WAITS,
     Pauses,
-    Template,
     longest,
     longest_of,
     patience,

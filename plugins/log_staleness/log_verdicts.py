@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.plugin import SLOW, Metric, Result, Status, critical, ok, unknown, warning
-from watchdogd.plugins.log_staleness import log_wording, stall
+from watchdogd.plugins.log_staleness import log_wording, stall_verdict
 from watchdogd.plugins.log_staleness.loss_level import WINDOW, rise
 from watchdogd.units import age, local_time
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from watchdogd.plugins.log_staleness.run_log import RunLog
-    from watchdogd.plugins.log_staleness.stall import Limits, Look
+    from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
     from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 
 BAD_LOSSES = 3
@@ -34,7 +34,7 @@ def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
     if not look.pattern and not log.beats:
         yield ok("not judged: no log is configured, and no Guard has told its step")
         return
-    yield stall.judge(look, limits)
+    yield stall_verdict.judge(look, limits)
     yield from _loss(log)
     yield from _pace(log)
     yield from _skips(log)

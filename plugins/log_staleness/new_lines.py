@@ -10,7 +10,7 @@ from watchdogd.parsers.logs import failures, log_lines, measures, progress_forms
 from watchdogd.parsers.logs import progress as trainlog
 from watchdogd.parsers.logs.line_shapes import Shape, shape_of
 from watchdogd.parsers.logs.log_lines import SHOWN_AT_MOST, LogLine, read_lines
-from watchdogd.plugins.log_staleness import numbers, wanted_lines
+from watchdogd.plugins.log_staleness import training_figures, wanted_lines
 from watchdogd.plugins.log_staleness.counter import begin_epoch, grows
 from watchdogd.plugins.log_staleness.learned_rhythm import OWN
 from watchdogd.plugins.log_staleness.run_log import CauseSeen, Labels
@@ -52,7 +52,7 @@ def take_lines(lines: Sequence[LogLine], wishes: Wanted, log: RunLog, at: float)
         if shape.epoch:
             begin_epoch(told.counter, float(digits(text[shape.epoch[0] : shape.epoch[1]])))
         if shape.measures.length:
-            numbers.note_length(measures.length(text, shape.measures), log.curves)
+            training_figures.note_length(measures.length(text, shape.measures), log.curves)
         if _take_numbers(text, line.rank, pattern, shape, log, at):
             last = index
         if line.text:
@@ -91,14 +91,14 @@ def _take_numbers(text: str, rank: str, pattern: str | None, shape: Shape, log: 
     report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
     report = report and _of_training(report, log, at)
     if rank:
-        numbers.note_rank(rank, report.number if report else None, log, at)
+        training_figures.note_rank(rank, report.number if report else None, log, at)
     if report and pattern:
         log.clocks.count(OWN, report.number, at, rested(log))
     progress = report is not None and grows(log.told.counter, report)
     if report and progress:
-        numbers.note_progress(report, log, at, text, shape.measures)
+        training_figures.note_progress(report, log, at, text, shape.measures)
     if shape.measures.loss or shape.measures.doubted:
-        numbers.note_loss_of(text, shape.measures, log, at)
+        training_figures.note_loss_of(text, shape.measures, log, at)
     return progress
 
 

@@ -42,8 +42,8 @@ from watchdogd.plugins.job_liveness.situation import LivenessLimits
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.log_verdicts import _loss, _pace, _skips, _unread
 from watchdogd.plugins.log_staleness.loss_level import Level
-from watchdogd.plugins.log_staleness.numbers import SLOW
 from watchdogd.plugins.log_staleness.run_log import Pace, RunLog, Skips, Unread
+from watchdogd.plugins.log_staleness.training_figures import SLOW
 from watchdogd.plugins.memory_leak.check import MemoryLimits, whole
 from watchdogd.plugins.memory_leak.check import judge as judge_memory
 from watchdogd.plugins.node_disks.check import judge as judge_disks

@@ -18,7 +18,7 @@ from watchdogd.batch.snapshot import Snapshot
 from watchdogd.plugin import Recovery, Result, Run, Sign, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.run_log import RunLog
-from watchdogd.plugins.log_staleness.stall import Heard
+from watchdogd.plugins.log_staleness.stall_verdict import Heard
 from watchdogd.system.codec import codec_of
 
 MINUTE, HOUR = 60.0, 3600.0

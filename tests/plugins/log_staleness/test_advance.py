@@ -20,7 +20,7 @@ from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.log_verdicts import judge
 from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.plugins.log_staleness.sources import News, Seen
-from watchdogd.plugins.log_staleness.stall import Limits, Look
+from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
 from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 from watchdogd.system.codec import codec_of
 

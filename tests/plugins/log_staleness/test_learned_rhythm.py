@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from watchdogd.plugins.log_staleness.learned_rhythm import BEAT, UNKNOWN, LogState, Reason
-from watchdogd.plugins.log_staleness.line_templates import patience
+from watchdogd.plugins.log_staleness.stall_limit import patience
 from watchdogd.system.codec import codec_of
 
 CODEC = codec_of(LogState)

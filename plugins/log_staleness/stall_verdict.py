@@ -9,7 +9,7 @@ from watchdogd.checks.working_job import weigh
 from watchdogd.plugin import Metric, Progress, Result, Status, warning
 from watchdogd.plugins.log_staleness import log_wording
 from watchdogd.plugins.log_staleness.learned_rhythm import UNKNOWN, Reason
-from watchdogd.plugins.log_staleness.line_templates import MOST
+from watchdogd.plugins.log_staleness.stall_limit import MOST
 from watchdogd.units import age, local_time
 
 if TYPE_CHECKING:

@@ -1,0 +1,48 @@
+"""How long a pause may last before a run counts as stalled, by the pauses that it made before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Pauses = list[tuple[float, float]]
+"""Times at which pauses ended, and their seconds: the longest ones."""
+KEPT = 6
+"""Pauses that are remembered of each kind, for `REMEMBERED` seconds."""
+REMEMBERED = 3 * 86400.0
+MOST = 7200.0
+"""Patience grows beyond this only where the run itself has paused for longer."""
+MULTIPLE, FAMILIAR = 3.0, 2.0
+"""Times the longest known pause that one may last; less where there were several of that length."""
+SEVERAL = 3
+_LEAST = 1.5
+"""The same where that is beyond MOST."""
+
+
+def patience(least: float, pauses: Iterable[tuple[float, float]], now: float, *, known: bool = True) -> float:
+    """Return the seconds of patience with a run that paused so before: never less than `least`.
+
+    Where its rhythm is `known`, the longest of several alike is no accident, and the next one will hardly be
+    three times as long.
+    """
+    gaps = [gap for at, gap in pauses if now - at < REMEMBERED]
+    most = max(gaps, default=0.0)
+    several = known and sum(gap >= most / 2 for gap in gaps) >= SEVERAL
+    return max(least, min((FAMILIAR if several else MULTIPLE) * most, MOST), _LEAST * most)
+
+
+def longest_of(pauses: Iterable[tuple[float, float]], now: float) -> float:
+    """Return the longest pause that is remembered still, in seconds; 0: there is none."""
+    return max((gap for at, gap in pauses if now - at < REMEMBERED), default=0.0)
+
+
+def longest(pauses: Pauses, at: float, gap: float) -> Pauses:
+    """Add a pause, and return the longest of those that are remembered still."""
+    if gap < 1.0:
+        return pauses
+    kept = [(when, each) for when, each in pauses if at - when < REMEMBERED]
+    kept.append((at, round(gap, 1)))
+    return sorted(kept, key=lambda each: -each[1])[:KEPT]
+
+
+ONLY_WAITS = 1800.0
+"""Seconds of patience with a run of which nothing is said but what something that waits may say, too."""
