@@ -148,6 +148,8 @@ class Result:
     `cells`: what stands in the columns that the check declares, by title: a text, or a time (see Column).
     `short`: the fact of `summary` in a few words (`stalled for 22m at iteration 7/90`), for a first line that
     has more to say; `suspects`: who may be the reason.
+    `since`: when the fault began (the last output, the last good number), in seconds since the epoch; left
+    out: when it was first seen.
     """
 
     status: Status
@@ -170,6 +172,7 @@ class Result:
     facts: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     recovery: Recovery | None = None
+    since: float | None = None
 
     def of_kind(self, kind: str) -> Result:
         """Return the same result with that kind; what is OK has none."""
@@ -190,6 +193,10 @@ class Result:
     def ending(self, what: str, now: str = "", *, timed: bool = True) -> Result:
         """Return the same result, in these words for a fault that it ends (see Recovery)."""
         return replace(self, recovery=Recovery(what, now, timed=timed))
+
+    def dated(self, since: float) -> Result:
+        """Return the same result, as a fault that began then."""
+        return replace(self, since=since)
 
     def triggers(self, key: str) -> Result:
         """Return the same result, asking for what is configured under this key of the run (`on_hang`)."""

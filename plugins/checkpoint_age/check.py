@@ -30,6 +30,7 @@ from watchdogd import units
 from watchdogd.checks import checkpoint_files, checkpoint_inventory
 from watchdogd.checks.checkpoint_files import FILES
 from watchdogd.checks.checkpoint_inventory import SETTLED, CheckpointInventory, Growth
+from watchdogd.checks.node_checks import not_judged
 from watchdogd.checks.working_job import Since, Working, working
 from watchdogd.plugin import (
     Duration,
@@ -45,7 +46,7 @@ from watchdogd.plugin import (
     warning,
 )
 from watchdogd.system.smallfile import unanswered
-from watchdogd.units import format_size, local_time
+from watchdogd.units import format_size
 
 LEAST_ALLOWANCE, ALLOWANCE = 600.0, 0.25
 """Lateness that one may have where nothing is configured: a quarter of its interval, ten minutes at least."""
@@ -104,7 +105,7 @@ def checkpoint_age(
         return
     state.since = works.since(state.since, now)
     if works.excuse:
-        result = ok(f"not judged: {works.excuse}")
+        result = not_judged(works.excuse)
     else:
         result = _age(checkpoints, works, state, now, checkpoint_every, allowance)
     yield replace(result, signs=signs)
@@ -146,14 +147,15 @@ def _age(
     if age < late:
         return Result(Status.OK, newest, metrics).saying(where).ending("a checkpoint came", newest)
     line = f"no checkpoint for {units.age(age)} of work (one every {units.age(every)})"
-    facts = [where, f"since {local_time(since)}"]
+    facts = [where]
     if works.job:
         facts.append(f"job {works.job.id} runs{f' on {works.job.nodes}' if works.job.nodes else ''}")
     if works.blind:
-        doubt = f"{line}, whether its job runs is not known"
-        return Result(Status.UNKNOWN, doubt, metrics).saying(*facts, works.blind)
+        doubt = f"{line}, not known whether its job runs"
+        return Result(Status.UNKNOWN, doubt, metrics).saying(*facts, works.blind).dated(since)
     status = Status.CRITICAL if age >= late + every else Status.WARNING
-    return Result(status, line, metrics).saying(*facts)
+    advice = ["see whether it saves, and whether its disk has room and can be written"]
+    return Result(status, line, metrics).saying(*facts, advice=advice).dated(since)
 
 
 def _lost(works: Working, known: Checkpoints, came: float, now: float) -> list[float]:
@@ -223,6 +225,9 @@ def _saving(kept: CheckpointInventory, every: float | None) -> dict[str, Metric]
     return {"save_time": Metric(seconds, "s"), **share}
 
 
+_KEEP = "keep the one before it, and see why this one was not written whole"
+
+
 def _content(kept: CheckpointInventory, now: float) -> Result:
     """Judge the newest one: empty, much smaller than those before it, or given up half-way."""
     path, newest = max(kept.known.items(), key=lambda item: (item[1].changed, item[0]))
@@ -237,12 +242,14 @@ def _content(kept: CheckpointInventory, now: float) -> Result:
         return ok("a checkpoint is being written", subject="content").saying(path)
     size = Metric(newest.size, "B")
     if not newest.size:
-        return critical("the newest checkpoint is empty", subject="content", size=size).saying(path)
+        return critical("the newest checkpoint is empty", subject="content", size=size).saying(
+            path, advice=[_KEEP]
+        )
     usual = checkpoint_inventory.usual_cadence(kept, without=path)
     has = f"the newest checkpoint has {format_size(newest.size)}"
     if usual and newest.files < FILES and newest.size < SMALL * usual.size:
         cut = f"{has}, those before {format_size(usual.size)}: it may be cut"
-        return warning(cut, subject="content", size=size).saying(path)
+        return warning(cut, subject="content", size=size).saying(path, advice=[_KEEP])
     return ok(has, subject="content", size=size).saying(path).ending("a whole checkpoint came", has)
 
 

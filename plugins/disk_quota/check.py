@@ -39,6 +39,7 @@ says which.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -326,23 +327,32 @@ def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Re
     room = free_space.describe(verdict)
     parts, facts = [room], [path]
     status = verdict.status
-    if verdict.free > 0 and verdict.left is not None:
-        parts.append(f"full in about {age(verdict.left)}")
     facts += [verdict.why] if verdict.why else []
     if outlook.saving and verdict.limit.kind == BYTES and not math.isinf(verdict.free):
         none = outlook.saving.room(verdict.free) == 0
         (parts if none else facts).append(checkpoint_room.describe_room(outlook.saving, verdict.free))
         if none and status is Status.OK:
             status = Status.WARNING
-    if status is not Status.OK and most:
-        facts.append(most)
+    if verdict.free > 0 and verdict.left is not None:
+        parts.append(f"full in about {age(verdict.left)}")
+    advice = [] if status is Status.OK else [_relief(path, verdict, most)]
     old = outlook.now - (verdict.limit.at or outlook.now)
     facts += [f"figures of {age(old)} ago"] if old >= LATE else []
     details = "\n".join(map(free_space.describe, judged)) if len(judged) > 1 else ""
     figures = {**free_space.metrics(verdict), **_each(judged)}
-    told = Result(status, ", ".join(parts), figures, details, verdict.limit.kind).saying(*facts)
+    told = Result(status, ", ".join(parts), figures, details, verdict.limit.kind).saying(
+        *facts, advice=advice
+    )
     worded = told.ending("room again", room)
     return worded.triggers("on_disk") if verdict.short else worded
+
+
+def _relief(path: str, verdict: Verdict, most: str) -> str:
+    """Return what makes room: a word with those who hold most, else the command that shows what does."""
+    if most:
+        return f"make room: {most}"
+    what = "--inodes" if verdict.limit.kind == INODES else "-h"
+    return f"du {what} -x -d1 {shlex.quote(path)} | sort -h | tail"
 
 
 def _each(judged: list[Verdict]) -> dict[str, Metric]:

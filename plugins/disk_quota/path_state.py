@@ -110,15 +110,22 @@ def judge(path: str, sight: PathView, former: PathState, now: float) -> Result:
         return wrong
     former.replaced, former.host, former.fsid = None, platform.node(), sight.stat.f_fsid
     former.mount = sight.mount or former.mount
-    there = ok("is there and not read-only").saying(path).ending("there again, and not read-only")
+    there = ok("is there and not read-only").saying(path).ending("can be used again")
     return _read_only(path, sight) or there
+
+
+_ASK = "ask the cluster's administrators; jobs that need it fail or hang meanwhile"
 
 
 def _stuck(path: str, error: StuckError, former: PathState, now: float) -> Result:
     """Report that it does not answer, and since when."""
     since = former.hangs = now if former.hangs is None else former.hangs
     lasted = f" for {age(now - since)}" if now > since else ""
-    hangs = critical(f"does not answer{lasted} on {platform.node()}").saying(path, str(error))
+    hangs = (
+        critical(f"does not answer{lasted} on {platform.node()}")
+        .saying(path, str(error), advice=[_ASK])
+        .dated(since)
+    )
     return replace(hangs, unanswered=True)
 
 
@@ -130,12 +137,12 @@ def _unreachable(path: str, error: OSError, former: PathState) -> Result:
         gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in mounts())
         note = f"its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
         lost = critical(f"{'is not mounted any more' if note else 'is missing'} {where}")
-        return replace(lost.saying(path, note), unanswered=True)
+        return replace(lost.saying(path, note, advice=[_ASK]), unanswered=True)
     if error.errno in (errno.EACCES, errno.EPERM):
         return unknown(f"may not be entered by this user {where}: permission denied").saying(path)
     if unanswered(error):
         silent = critical(f"does not answer {where}: {error.strerror}").saying(path)
-        return replace(silent.saying("it may have to be mounted again"), unanswered=True)
+        return replace(silent.saying(advice=[f"it may have to be mounted again: {_ASK}"]), unanswered=True)
     return critical(f"cannot be looked at {where}: {error.strerror}").saying(path)
 
 
@@ -158,6 +165,7 @@ def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
             path,
             f"{was} {it.type} {it.source} at {it.point}",
             f"what is written there now goes to {now.type} {now.source}",
+            advice=[_ASK],
         )
         return replace(told, unanswered=True)
     former.unmounted = False
@@ -189,4 +197,4 @@ def _replaced(path: str, sight: PathView, former: PathState, now: float) -> Resu
 def _read_only(path: str, sight: PathView) -> Result | None:
     if not sight.stat.f_flag & os.ST_RDONLY:
         return None
-    return critical(f"is read-only on {platform.node()}, nothing can be written").saying(path)
+    return critical(f"is read-only on {platform.node()}, nothing can be written").saying(path, advice=[_ASK])

@@ -147,7 +147,7 @@ def _judged(
     state.begin(job.raw_id, job.started_at or 0.0, now)
     seen = query_gpus(run, job, deadline=deadline, now=now, skip=state.resting(now))
     if seen.closed:
-        yield from node_checks.no_access(f"the GPUs of {run.name}", seen.closed, reported=state.reported)
+        yield from node_checks.no_access("its GPUs", seen.closed, reported=state.reported)
         state.reported = True
         return
     state.heard(seen.nodes, now)
@@ -306,6 +306,4 @@ def _accusing(result: Result, node: str, what: str) -> Result:
 def _keep_off(result: Result) -> Result:
     """Say how the next job is kept off an accused node."""
     nodes = ",".join(each.node for each in result.suspects)
-    return (
-        replace(result, summary=f"{result.summary}; keep jobs off it: --exclude={nodes}") if nodes else result
-    )
+    return result.saying(advice=[f"keep the next job off it: --exclude={nodes}"]) if nodes else result

@@ -88,18 +88,19 @@ def _hang(
     lasted = now - state.hung_since
     suspects = ", ".join(each.shown for each in moment.quiet[:_SHOWN])
     more = f" and {len(moment.quiet) - _SHOWN} more" if len(moment.quiet) > _SHOWN else ""
-    who = f"suspects, at 0 %: {suspects}{more}" if suspects else "none stands out, the network?"
+    who = f"suspects, at 0 %: {suspects}{more}" if suspects else "none stands out, so perhaps the network"
     status = Status.CRITICAL if lasted >= patience.hang_after else Status.WARNING
     waiting = "\n".join(f"waits: {each.name} {describe_gpu(each)}" for each in moment.waiting[:32])
     blamed = "\n".join(f"suspect: {each.name} {describe_gpu(each)}" for each in moment.quiet[:32])
     details = f"{blamed}\n{waiting}".strip()
     progress = Progress(stalled=status is Status.CRITICAL, at=step or None)
     at = f"{len(moment.waiting)} GPUs wait" if len(moment.waiting) > 1 else "a GPU waits"
-    short = f"hung in a collective? {at} for {age(lasted)}"
+    short = f"stalled, {at} for the others for {age(lasted)}"
     hang = Result(status, f"{short}; {who}", subject=HUNG, details=details, progress=progress, short=short)
     hang = hang.saying(
         f"{_busy_at(moment.waiting)}, near idle", advice=[f"watchdogd stacks {shlex.quote(run.name)}"]
     )
+    hang = hang.dated(state.hung_since)
     yield hang.triggers("on_hang") if status is Status.CRITICAL else hang
 
 
@@ -129,4 +130,4 @@ def _idle(
         f"{who} nothing for {age(now - begin)}{names}",
         subject=IDLE,
         details="\n".join(late),
-    )
+    ).dated(begin)

@@ -32,7 +32,19 @@ from typing import TYPE_CHECKING
 
 from watchdogd.batch.run_models import state_of
 from watchdogd.home import touchfile
-from watchdogd.plugin import Column, Duration, Metric, Result, Run, Snapshot, Status, check, notice, unknown
+from watchdogd.plugin import (
+    STOPPED,
+    Column,
+    Duration,
+    Metric,
+    Result,
+    Run,
+    Snapshot,
+    Status,
+    check,
+    notice,
+    unknown,
+)
 from watchdogd.plugins.job_liveness import postmortem, run_verdicts
 from watchdogd.plugins.job_liveness.job_history import (
     JobHistory,
@@ -117,7 +129,7 @@ def job_liveness(
     if snapshot is None:
         where = "no Slurm is here" if run.backend == "none" else f"{run.backend} cannot be asked from here"
         fix = "set pid_file or command in config.toml"
-        yield _unseen(f"whether it lives cannot be found out: {where}").saying(advice=[fix])
+        yield _unseen(f"not known whether it lives: {where}").saying(advice=[fix])
         return
     limits = LivenessLimits(
         absent_after=_absent_after(absent_after, snapshot),
@@ -196,10 +208,10 @@ def _unseen(why: str) -> Result:
 def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
     """Return why nothing can be said, or empty."""
     if snapshot.jobs is None:
-        return f"whether it lives cannot be found out: {snapshot.trouble}"
+        return f"not known whether it lives: {snapshot.trouble}"
     for job in snapshot.jobs:
         if job.state == "UNKNOWN" and job.name == run.name:
-            return f"whether it lives cannot be found out: {job.reason}"
+            return f"not known whether it lives: {job.reason}"
     if snapshot.of(job_name_of(run, snapshot)):
         return ""
     counted = run.users or snapshot.users
@@ -212,7 +224,7 @@ def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
     if not hidden:
         return ""
     who = ", ".join(sorted(hidden))
-    return f"whether it lives cannot be seen: {HIDING[snapshot.backend]} of {who}"
+    return f"not known whether it lives: {HIDING[snapshot.backend]} of {who}"
 
 
 def _metrics(situation: RunSituation) -> dict[str, Metric]:
@@ -235,7 +247,7 @@ def _metrics(situation: RunSituation) -> dict[str, Metric]:
 def _finished(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
     """End a run that is marked finished: reported once, and expected no more."""
     line = f"finished, marked by {situation.run.finished}, nothing more is expected"
-    finished = Result(Status.OK, line, quiet=True)
+    finished = Result(Status.OK, line, quiet=True).ending(line, timed=False)
     results = [finished, *empty_queue(history), *no_crash_loop(history)]
     if history.finished != situation.run.finished:
         left = sum(job.tasks for job in situation.jobs)
@@ -277,5 +289,6 @@ def _present(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, 
 def _absent(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
     result = missing_verdict(situation, history)
     gone = history.gone + 1 if result.status in (Status.WARNING, Status.CRITICAL) else 0
-    history = dataclasses.replace(history, gone=gone, finished="")
+    lost = {} if result.kind == STOPPED else history.lost  # it obeyed: nobody asks how it ended
+    history = dataclasses.replace(history, gone=gone, finished="", lost=lost)
     return history, [result, *empty_queue(history), *no_crash_loop(history)]

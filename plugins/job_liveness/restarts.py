@@ -44,16 +44,16 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
         found.work,
         *map(describe_end, crashed),
         f"{jobs_are(situation.queued)} waiting",
-        advice=[situation.order("hold", job) for job in situation.waiting],
+        advice=[situation.order("hold", job) for job in situation.waiting]
+        or [situation.order("end", job) for job in situation.running],
     )
     return [told.triggers("on_crash_loop")]
 
 
 def no_crash_loop(history: JobHistory) -> list[Result]:
     """End what was reported of a crash loop, without a message: the result about the run takes over."""
-    return (
-        [Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)] if history.crashes_reported else []
-    )
+    nothing = Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)
+    return [nothing.ending("nothing runs any more", timed=False)] if history.crashes_reported else []
 
 
 def _loop(situation: RunSituation, history: JobHistory) -> list[Ending]:
@@ -99,13 +99,13 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
     for end in history.news:
         if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
             left = history.post_mortem_at(end)
-            facts = (next_one, waiting, left.work, describe_end(end), end.reason)
-            yield accusing(notice(fate(end, left)).saying(*facts), end, left)
+            facts = (waiting, left.work, describe_end(end), end.reason)
+            yield accusing(notice(f"{fate(end, left)}, {next_one}").saying(*facts), end, left)
     for seen_job in lost_jobs(situation, history).values():
         why = situation.snapshot.endings_trouble or "accounting has no end of it"
-        gone = f"{situation.noun} {seen_job.id} is gone, how it ended is not known"
+        gone = f"{situation.noun} {seen_job.id} is gone, not known how it ended, {next_one}"
         found = str(history.post_mortems.get(seen_job.key, ""))
-        yield notice(gone).saying(next_one, waiting, why, found)
+        yield notice(gone).saying(waiting, "" if situation.process else why, found)
 
 
 def _planned(situation: RunSituation, history: JobHistory, job: Job) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import PAUSED_STATES, Job
@@ -46,7 +47,9 @@ def _renamed(situation: RunSituation) -> Result:
     job = situation.renamed[0]
     line = f"renamed to '{job.name}', so its log, GPUs and memory are not judged"
     fix = f"write job_name = {json.dumps(job.name)} under [runs.{situation.run.name}]"
-    told = warning(line).saying(f"job {job.id} lives", advice=[situation.order("rename", job), fix])
+    told = warning(line).saying(
+        f"{situation.noun} {job.id} lives", advice=[situation.order("rename", job), fix]
+    )
     return told.of_kind("renamed")
 
 
@@ -54,8 +57,8 @@ def _strange(situation: RunSituation) -> Result:
     """Report a job in a state that nobody knows, where nothing else is at work: it is not guessed at."""
     job = situation.strange[0]
     why = f" ({job.reason})" if job.reason else ""
-    line = f"its {situation.noun} is in a state that this watchdogd does not know, {job.state}{why}"
-    fact = f"{situation.noun} {job.id}: whether the run lives cannot be said"
+    line = f"not known whether it lives: {situation.noun} {job.id} is {job.state}{why}"
+    fact = "a state that this watchdogd does not know"
     return unknown(line).saying(fact, advice=[situation.order("look", job)])
 
 
@@ -74,11 +77,11 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
     stays = all(job.leaving for job in situation.running)
     if stays and situation.now - ended > situation.limits.completing_for:
         job = situation.newest
-        told = warning(f"its job does not leave its nodes, {job.state} for {situation.ago(ended)}").saying(
-            f"job {job.id}{on_nodes(job.nodes)}",
+        told = warning(f"job {job.id} has ended and not left its nodes for {situation.ago(ended)}").saying(
+            f"job {job.id} is {job.state}{on_nodes(job.nodes)}",
             advice=["ask the cluster's administrators to look at the node"],
         )
-        return told.of_kind("leaving")
+        return told.of_kind("leaving").dated(ended)
     newest = situation.newest
     return ok(situation.running_line()).ending("runs again", f"{situation.noun} {newest.id}")
 
@@ -126,15 +129,19 @@ def _under_switch(situation: RunSituation, history: JobHistory, pressed: KillSwi
         )
         return told.of_kind("disobeys")
     if situation.running:
-        return ok(f"{situation.running_line()}, stop requested{by_whom(pressed)} {ago} ago")
+        line = f"{situation.running_line()}, stop requested {ago} ago{by_whom(pressed)}"
+        return ok(line).ending("runs again", f"{situation.noun} {situation.newest.id}, which is to stop")
     count = sum(job.tasks for job in situation.waiting)
     left = f"{jobs_are(count)} waiting: each will stop as it starts"
     if history.stopped:
-        return warning(f"stopped on request{by_whom(pressed)}").saying(left).of_kind(STOPPED)
+        who, why = f" by {pressed.by}" if pressed.by else "", f": {pressed.reason}" if pressed.reason else ""
+        line = f"stopped on request{who}, {jobs_are(count)} waiting{why}"
+        return warning(line).saying(left).of_kind(STOPPED)
     if situation.now - pressed.set_at > situation.limits.obey_within:
         line = f"kill switch left set for {ago} in front of {count} waiting job{'s' if count != 1 else ''}"
         return warning(line).saying(left, f"set{by_whom(pressed)}").of_kind(SWITCH_LEFT)
-    return ok(f"nothing runs, {jobs_are(count)} waiting, kill switch set{by_whom(pressed)} {ago} ago")
+    line = f"nothing runs, {jobs_are(count)} waiting, kill switch set {ago} ago{by_whom(pressed)}"
+    return ok(line).ending("queued again", f"{jobs_are(count)} waiting, which are to stop")
 
 
 def _disobeys(situation: RunSituation, pressed: KillSwitch, job: Job) -> bool:
@@ -164,9 +171,9 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
         return _beside(stop, situation, "but ").saying(*_last_lines(history)).of_kind(STOPPED)
     if history.resting and not theirs:
         line = "the kill switch is cleared; the run is expected again once a job of it was seen"
-        return Result(Status.OK, line, quiet=True)
+        return Result(Status.OK, line, quiet=True).ending("kill switch cleared")
     if theirs and (history.resting or _goes_on(situation, history)):
-        return _not_counted("none of its jobs counts", situation)
+        return _not_counted(situation)
     looked_at = situation.snapshot.taken_at
     absent_for = looked_at - (history.absent_since or looked_at)
     if history.last is None and history.seen_at is None:
@@ -175,14 +182,18 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
         after = age(situation.limits.absent_after)
         line = f"out of the queue for {age(absent_for)}, gone if it stays so for {after}"
         doubt = situation.snapshot.endings_trouble
-        return ok(line).saying(f"how it ended is not known ({doubt})" if doubt else "")
+        told = ok(line).saying(f"not known how it ended ({doubt})" if doubt else "")
+        return told.ending(f"left the queue {age(absent_for)} ago", timed=False)
     return _beside(_gone(situation, history).of_kind("gone"), situation)
 
 
-def _not_counted(line: str, situation: RunSituation) -> Result:
+def _not_counted(situation: RunSituation) -> Result:
     """Report that jobs of its name live, of users whose jobs do not count."""
     user = min(job.user for job in situation.uncounted)
-    return _beside(warning(f"{line}, one of {user} has its name"), situation).of_kind("not counted")
+    jobs = "processes" if situation.process else "jobs"
+    return _beside(warning(f"its {jobs} are of a user who does not count here: {user}"), situation).of_kind(
+        "not counted"
+    )
 
 
 def _beside(told: Result, situation: RunSituation, but: str = "") -> Result:
@@ -217,21 +228,32 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
     if situation.process:
         what = f"process of {run.pid_file}" if run.pid_file else f"process that matches '{run.command}'"
     if situation.uncounted:
-        return _not_counted(f"no {what} was seen", situation)
+        return _not_counted(situation)
     if absent_for < situation.limits.unseen_after:
         return (
             unknown(f"no {what} was seen, it may be hidden").saying(hidden_jobs(situation))
             if hidden_jobs(situation)
-            else ok(f"no {what} was seen yet")
+            else ok(f"no {what} was seen yet").ending(f"waits for a {what}", timed=False)
         )
     ended = [end for end in snapshot.ended(run.job_name) if not run.users or end.user in run.users]
     never = warning(f"never seen alive in {situation.ago(history.watched_since)}: no {what}").saying(
         f"before that {describe_end(ended[-1])}" if ended else "",
         snapshot.endings_trouble,
         hidden_jobs(situation),
-        advice=[f"watchdogd finish {shlex.quote(run.name)}", "or correct job_name or user in config.toml"],
+        advice=[_searched(situation), *_finish(run.name)],
     )
     return never.of_kind("never seen")
+
+
+def _finish(run: str) -> tuple[str, ...]:
+    """Return what ends the watch over a run that has done all that it was to do."""
+    return ("if it has done all that it was to do:", f"watchdogd finish {shlex.quote(run)}")
+
+
+def _searched(situation: RunSituation) -> str:
+    """Return what to correct where the run is looked for in vain."""
+    keys = "pid_file or command" if situation.process else "job_name or user"
+    return f"start it, or correct {keys} under [runs.{situation.run.name}] in config.toml"
 
 
 def uncounted_jobs(situation: RunSituation) -> str:
@@ -255,35 +277,38 @@ def hidden_jobs(situation: RunSituation) -> str:
 
 def _gone(situation: RunSituation, history: JobHistory) -> Result:
     """Report how it is gone. Somebody who cancelled its last job wants no other in its place."""
-    last, finish = history.last, f"watchdogd finish {shlex.quote(situation.run.name)}"
+    last = history.last
+    finish = _finish(situation.run.name)
     seen, found = situation.ago(_lost_at(history)), _lost_post_mortem(history)
-    why = f": {found.cause}" if found.cause else ""
+    gone = critical(f"crashed: {found.cause}" if found.cause else f"gone, last seen {seen} ago")
+    gone = gone.dated(_lost_at(history))
     if situation.process:
-        gone = critical(f"gone, its process was last seen {seen} ago{why}")
         told = gone.saying(_lost_line(situation, history), found.work)
-        return told.saying(advice=["start it again", finish]).triggers("on_gone")
+        return told.saying(advice=["start it again", *finish]).triggers("on_gone")
     if last is None or any(seen_job.ran for seen_job in history.lost.values()):
         doubt = situation.snapshot.endings_trouble or "accounting has no end of it"
-        gone = critical(f"gone, last seen {seen} ago, how it ended is not known{why}")
+        gone = gone if found.cause else replace(gone, summary=f"{gone.summary}, not known how it ended")
         facts = (_lost_line(situation, history), doubt, found.work, *_last_lines(history))
-        return gone.saying(*facts, advice=["submit it again", finish]).triggers("on_gone")
+        return gone.saying(*facts, advice=["submit it again", *finish]).triggers("on_gone")
     again = _submitted(situation, last)
     if last.well:
-        line = f"finished, or out of jobs? {fate(last, PostMortem())}, nothing is queued"
-        return warning(line).saying(*_last_lines(history), advice=[finish, again])
+        line = f"{fate(last, PostMortem())}, nothing is queued"
+        return warning(line).saying(*_last_lines(history), advice=[*finish, *again])
     found = history.post_mortem_at(last)
     facts = ("nothing else runs or waits", found.work, *_last_lines(history))
     if last.cancelled_by:
         say = warning if last.cancelled_by == last.user else critical
-        return say(fate(last, found)).saying(*facts, advice=[finish, again])
-    gone = accusing(critical(fate(last, found)).saying(*facts, advice=[again, finish]), last, found)
+        return say(fate(last, found)).saying(*facts, advice=[*again, *finish])
+    gone = accusing(critical(fate(last, found)).saying(*facts, advice=[*again, *finish]), last, found)
     return gone.triggers("on_gone")
 
 
-def _submitted(situation: RunSituation, last: Ending) -> str:
-    """Return the command that shows how the last job was submitted, to submit it again."""
-    slurm = situation.snapshot.backend == "slurm"
-    return f"sacct -j {last.raw_id} -X -o WorkDir%80,SubmitLine%200" if slurm else "submit it again"
+def _submitted(situation: RunSituation, last: Ending) -> tuple[str, ...]:
+    """Say that it is to be submitted again, with the command that shows how the last job was."""
+    if situation.snapshot.backend != "slurm":
+        return ("submit it again",)
+    how = f"sacct -j {last.raw_id} -X -o WorkDir%80,SubmitLine%200"
+    return ("submit it again; how it was submitted:", how)
 
 
 def _lost_at(history: JobHistory) -> float:
@@ -294,8 +319,7 @@ def _lost_at(history: JobHistory) -> float:
 
 def _lost_line(situation: RunSituation, history: JobHistory) -> str:
     last = max(history.lost.values(), key=lambda each: each.ran, default=None)
-    which = f"{situation.noun} {last.id}{on_nodes(last.nodes)}" if last else f"its {situation.noun}"
-    return f"{which} was last seen at {local_time(_lost_at(history))}"
+    return f"it was {situation.noun} {last.id}{on_nodes(last.nodes)}" if last else ""
 
 
 def _lost_post_mortem(history: JobHistory) -> PostMortem:
@@ -342,7 +366,8 @@ def _comes_again(situation: RunSituation, history: JobHistory) -> bool:
 
 def empty_queue(history: JobHistory) -> list[Result]:
     """End what was reported of the queue, without a message: the result about the run explains it."""
-    return [Result(Status.OK, "nothing runs", subject=QUEUE, quiet=True)] if history.queue_reported else []
+    nothing = Result(Status.OK, "nothing runs", subject=QUEUE, quiet=True)
+    return [nothing.ending("nothing runs any more", timed=False)] if history.queue_reported else []
 
 
 def _near_end(situation: RunSituation) -> float:

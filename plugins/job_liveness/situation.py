@@ -147,7 +147,7 @@ def fate(end: Ending, found: PostMortem) -> str:
     after = f" after {age(end.lasted)}" if end.lasted is not None else " before it started"
     owner = "its owner " if end.cancelled_by == end.user else ""
     how = f"cancelled by {owner}{end.cancelled_by}" if end.cancelled_by else end.how
-    line, cause = f"job {end.id} {how}{after}", found.cause
+    line, cause = f"job {end.id} {how}{after}", "" if end.cancelled_by else found.cause
     if not cause:
         broken = broken_node(end, found)
         return line + (f", on {broken}" if broken else "")
@@ -167,7 +167,7 @@ def accusing(result: Result, end: Ending, found: PostMortem) -> Result:
         return result
     what = f"ended job {end.id}: {found.cause or end.how}"
     blamed = replace(result, suspects=(Suspect("job", what, SURE, node=node),))
-    return blamed.saying(f"leave it out: --exclude={node}")
+    return blamed.saying(advice=[f"leave it out of the next job: --exclude={node}"])
 
 
 def describe_stuck(job: Job) -> str:

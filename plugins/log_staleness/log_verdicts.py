@@ -23,6 +23,8 @@ SKIPPED = 10
 """Reports with skipped iterations, of the last 20 on progress; the first 50 look for the loss scale."""
 SUBJECTS = {"loss": "loss", "pace": "throughput", "skips": "skipped"}
 """Subjects that are judged of the numbers, by what is remembered of them."""
+WORDS = {"loss": "loss", "throughput": "pace", "skipped": "gradients", "must_not_see": "the log"}
+"""Subjects as an end names them."""
 
 
 def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
@@ -42,7 +44,9 @@ def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
     for name, told in _numbers(log).items():
         if name in log.judged and not told and state.job:
             line = f"not judged: job {state.job.id} has told none yet"
-            yield Result(Status.OK, line, subject=SUBJECTS[name], quiet=True)
+            other = Result(Status.OK, line, subject=SUBJECTS[name], quiet=True)
+            words = f"{WORDS[SUBJECTS[name]]} not judged yet, job {state.job.id} has told none"
+            yield other.ending(words, timed=False)
     yield from _unread(log)
 
 
@@ -60,21 +64,22 @@ def _not_judged(log: RunLog, excuse: str, waits: str) -> Iterator[Result]:
     said = replace(said, progress=log_wording.how_far(log))
     ended = log.job.ended
     if ended is None:
-        yield said.ending(f"no longer judged, {excuse}", timed=False)
+        yield said.ending(f"progress no longer judged, {excuse}", timed=False)
     elif waits == ended:
         yield said.ending(f"job {ended} was requeued, waits to start", timed=False)
     else:
         yield said.ending(f"job {ended} ended without going on, {excuse}", timed=False)
     spoken = [SUBJECTS[name] for name, told in _numbers(log).items() if told]
     for subject in [*spoken, *(["must_not_see"] if log.told.forbidden else [])]:
-        yield Result(Status.OK, f"not judged: {excuse}", subject=subject, quiet=True)
+        other = Result(Status.OK, f"not judged: {excuse}", subject=subject, quiet=True)
+        yield other.ending(f"{WORDS[subject]} no longer judged, {excuse}", timed=False)
 
 
 def _unread(log: RunLog) -> Iterator[Result]:
     """Report what was not read of the log, since looks at it did not end; over with the next that does."""
     left = log.files.unread
     if left and left.now:
-        line = f"part of the log was not read: {left.times} looks did not get through it"
+        line = f"part of the log was not read, tried {left.times} time{'s' * (left.times != 1)}"
         yield unknown(line, subject="unread").saying(f"not read: {left.what}")
     elif left:
         yield ok("what is new was read", subject="unread").ending("the log is read again")
@@ -97,12 +102,12 @@ def _lost(log: RunLog, evidence: str) -> Result | None:
     """
     loss, lost = log.told.loss, log.clocks.lost
     if loss and loss.bad >= BAD_LOSSES:
-        before = f", {loss.good:g} before" if loss.good is not None else ""
+        before = f", last good {loss.good:g}" if loss.good is not None else ""
         where = f", at {log_wording.number(log.told.step)}" if log.told.step else ""
         word = "NaN" if loss.word == "nan" else "infinite"
         said = f"loss is {word}, {loss.bad} times in a row{where}{before}"
-        since = f"loss is {loss.word} since {local_time(loss.since)}"
-        return critical(said, subject="loss", details=evidence).saying(since)
+        back = f"end it, and go on from a checkpoint of before {local_time(loss.since)}"
+        return critical(said, subject="loss", details=evidence).saying(advice=[back]).dated(loss.since)
     if lost:
         said = f"what was a number is NaN or infinite, {lost.lost} times in a row"
         return warning(said, subject="loss", details=evidence).saying(f"its line: '{lost.text}'")
@@ -121,7 +126,10 @@ def _risen(log: RunLog, evidence: str) -> Result | None:
         subject="loss",
         details=evidence,
         loss=Metric(found.level),
-    ).saying(f"{found.level:.4g} in the last {len(level.window)} reports")
+    ).saying(
+        f"{found.level:.4g} in the last {len(level.window)} reports",
+        advice=["see whether the data or the learning rate changed; an older checkpoint is the way back"],
+    )
 
 
 def _pace(log: RunLog) -> Iterator[Result]:
@@ -130,10 +138,12 @@ def _pace(log: RunLog) -> Iterator[Result]:
     if pace is None:
         return
     if found := rise(pace.level):
-        slower = f"{100 * (found.level / found.best - 1):.0f} % longer than at best"
-        what = "an iteration" if pace.unit != "token" else "a token"
-        short = f"slow: {what} takes {slower}"
-        said = warning(f"{short} for the same work", subject="throughput")
+        slower = f"{100 * (found.level / found.best - 1):.0f} % longer"
+        short = f"slow: {found.level:.3g} s an iteration, {found.best:.3g} s at best"
+        if pace.unit == "token":
+            short = f"slow: a token takes {slower} than at best"
+        longer = f"{slower} for the same work"
+        said = warning(short, subject="throughput").saying(longer)
         yield replace(said, kind=SLOW, short=short)
     else:
         usual = "iterations take as long as they did"
@@ -147,7 +157,7 @@ def _skips(log: RunLog) -> Iterator[Result]:
         return
     storm = sum(skips.last)
     if skips.seen >= 50 and storm >= SKIPPED:
-        text = f"gradients overflow, {storm} of the last {len(skips.last)} reports skipped iterations"
+        text = f"gradients overflow, {storm} of the last {len(skips.last)} iterations skipped"
         yield warning(text, subject="skipped")
     else:
         few = "few iterations are skipped"
@@ -160,7 +170,7 @@ def _wanted(log: RunLog, wanted: Wanted, now: float) -> Iterator[Result]:
     if wanted.must_not_see and bad:
         came = f"it matches '{bad.pattern}', and came at {local_time(bad.at)}"
         text = f"forbidden line in the log {age(now - bad.at)} ago: {bad.line}"
-        yield critical(text, subject="must_not_see").saying(came)
+        yield critical(text, subject="must_not_see").saying(came).dated(bad.at)
     elif wanted.must_not_see:
         none = "nothing that must not be seen"
         yield ok(none, subject="must_not_see").ending("no forbidden line in the new job's log")

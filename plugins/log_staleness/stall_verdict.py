@@ -273,28 +273,32 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     details = log_wording.evidence(look.log)
     facts = (*signs.words, *_known(look, allowed))
     if look.state.blind:
-        doubt = Result(Status.UNKNOWN, f"{said}, whether its job runs is not known{at}", metrics, details)
-        return doubt.saying(f"whether its job runs is not known: {look.state.blind}", *facts)
+        doubt = Result(Status.UNKNOWN, f"{said}, not known whether its job runs{at}", metrics, details)
+        return doubt.saying(f"not known whether its job runs: {look.state.blind}", *facts).dated(since)
     if allowed.over:
         over = Result(
-            Status.WARNING, f"all its steps are done, but it still runs: {said}{at}", metrics, details
+            Status.WARNING, f"all its steps are done, but it still runs, {said}{at}", metrics, details
         )
-        return replace(over, progress=progress).of_kind("over").saying(*facts)
+        return replace(over, progress=progress).of_kind("over").saying(*facts).dated(since)
     if signs.status is Status.WARNING:  # nobody ends a run that seems to work
-        seems = Result(signs.status, f"{said}{at}, but {signs.words[0]}", metrics, details)
-        return replace(seems, progress=progress).saying(*facts)
-    why = f"; {cause}" if cause else ""
+        seems = Result(signs.status, f"{said}, but {signs.words[0]}{at}", metrics, details)
+        return replace(seems, progress=progress).saying(*facts).dated(since)
+    why = f", {cause}" if cause else ""
     stalls = look.newest is not None  # without a log nobody knows
     hung = Result(
         Status.CRITICAL,
-        f"stalled, {said}{at}{why}" if stalls else f"{said}{why}",
+        f"stalled, {said}{why}{at}" if stalls else f"{said}{why}",
         metrics,
         details,
         progress=_progress(look, allowed, stalled=stalls),
         short=f"stalled for {age(lasted)}{at}",
         suspects=log_wording.silent_rank(look.log),
-    ).saying(*facts)
+    ).saying(*facts, advice=[] if stalls else [_NO_LOG])
+    hung = hung.dated(since)
     return hung.triggers("on_hang") if stalls or not look.pattern else hung
+
+
+_NO_LOG = "correct log under the run in config.toml, or see why it writes none"
 
 
 def _known(look: Look, allowed: Allowance) -> Iterator[str]:
@@ -318,7 +322,7 @@ def _known(look: Look, allowed: Allowance) -> Iterator[str]:
 def _unmatched(look: Look, pattern: str) -> Result:
     """Report that lines come, but none ever fitted the user's pattern."""
     none = warning(
-        f"no line of the log matches progress for {age(look.now - look.begin)}",
+        f"no log line matches the pattern of progress for {age(look.now - look.begin)}",
         details=log_wording.evidence(look.log),
     ).saying(
         f"progress = '{pattern}' matches no line of {look.pattern}",

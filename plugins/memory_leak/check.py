@@ -190,7 +190,7 @@ def _judged(
         return
     seen = look(run, jobs, deadline=deadline, now=now)
     if seen.closed:
-        yield from node_checks.no_access(f"the memory of {run.name}", seen.closed, reported=state.reported)
+        yield from node_checks.no_access("its memory", seen.closed, reported=state.reported)
         state.reported = True
         return
     held_by = {node: usage.memory for node, usage in seen.told.items() if usage.memory is not None}
@@ -208,7 +208,7 @@ def _judged(
 def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
     """Report the node with the least left; `trouble` is why no node could be asked."""
     if not nodes:
-        return unknown(trouble or "no node of the run tells of its memory")
+        return unknown(trouble or "its memory is not known, no node answers")
     node, least = min(nodes.items(), key=lambda item: item[1].left / max(item[1].total, 1.0))
     count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
     summary = ok(f"{count}; least is left on {_left(node, least)}")
@@ -226,16 +226,23 @@ def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tu
     line = f"{_left(node, held)}, its processes hold {format_size(held.anonymous)}"
     if held.left < free:
         told = critical(_left(node, held), subject=node, details=details, **figures).triggers("on_memory")
-        return told.saying(line, f"less than memory_free = {format_size(free)}{_most(held)}")
+        return told.saying(
+            line, f"less than memory_free = {format_size(free)}{_most(held)}", advice=[_RELIEF]
+        )
     long = points[-1][0] - points[0][0] >= limits.warm_up
     rate = filling_rate(points, held.left) if long else None
     until = time_to_full(held.left, rate, points)
     if rate and until is not None and until <= limits.used_up_within:
         speed = f"{format_size(rate * 3600)} an hour more"
         text = f"{node}: memory used up in {age(until)}, {format_size(held.left)} left"
-        return warning(text, subject=node, details=details, **figures).saying(line, f"{speed}{_most(held)}")
+        return warning(text, subject=node, details=details, **figures).saying(
+            line, f"{speed}{_most(held)}", advice=[_RELIEF]
+        )
     fine = ok(line, subject=node, details=details, **figures)
     return fine.ending(f"{node}: memory again", f"{format_size(held.left)} left")
+
+
+_RELIEF = "save and start again before the kernel ends it; fewer workers of its data loaders hold less"
 
 
 def _left(node: str, held: NodeMemory) -> str:

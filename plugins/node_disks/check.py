@@ -111,13 +111,13 @@ def judge(
     yield _whole(verdicts, len(nodes))
     for place, disk in seen.items():
         if disk is None:
-            yield unknown(f"not looked at by the probe: {place}", subject=place).saying(
+            yield unknown(f"{place}: not looked at by the probe", subject=place).saying(
                 advice=["start its probe anew, or with --disk"]
             )
         elif disk.trouble:
             yield _troubled(place, disk)
         elif disk.read_only:
-            yield critical(f"read-only, nothing can be written: {place}", subject=place)
+            yield critical(f"{place}: read-only, nothing can be written", subject=place)
     for place, judged in verdicts.items():
         for verdict in judged:
             if verdict.status is not Status.OK and not (seen[place] or Disk()).read_only:
@@ -126,9 +126,9 @@ def judge(
 
 def _troubled(place: str, disk: Disk) -> Result:
     if disk.errno in (errno.EACCES, errno.EPERM):
-        return unknown(f"may not be entered: {place} ({disk.trouble})", subject=place)
+        return unknown(f"{place}: may not be entered ({disk.trouble})", subject=place)
     what = "missing" if disk.errno == errno.ENOENT else "does not answer"
-    return critical(f"{what}: {place} ({disk.trouble})", subject=place)
+    return critical(f"{place}: {what} ({disk.trouble})", subject=place)
 
 
 def _verdicts(disk: Disk, wishes: Mapping[str, FreeSpaceLimits]) -> list[Verdict]:
@@ -142,7 +142,7 @@ def _verdicts(disk: Disk, wishes: Mapping[str, FreeSpaceLimits]) -> list[Verdict
 
 def _short(place: str, verdict: Verdict) -> Result:
     subject = place if verdict.limit.kind == BYTES else f"{place} inodes"
-    line = f"{free_space.describe(verdict)} on {place}"
+    line = f"{place}: {free_space.describe(verdict)}"
     short = Result(verdict.status, line, free_space.metrics(verdict), subject=subject, trigger="on_disk")
     return short.saying(verdict.why)
 

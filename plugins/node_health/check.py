@@ -38,7 +38,6 @@ from watchdogd.plugin import (
 )
 from watchdogd.system import command
 from watchdogd.system.text import nearest
-from watchdogd.units import local_time
 
 _OF_NODES = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 _FINE = frozenset({"COMPLETED", "TIMEOUT"})
@@ -195,10 +194,14 @@ def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> 
         details = "\n".join(_give_back([node]))
         if node.down:
             told = Result(Status.CRITICAL, _words(node), subject=name, details=details)
-            yield told.saying(f"job {job.id} ({job.name}) runs on it")
+            fact = f"job {job.id} ({job.name}) runs on it"
         elif node.drained or node.silent:
             told = Result(Status.WARNING, _words(node), subject=name, details=details)
-            yield told.saying(f"job {job.id} ({job.name}) runs on, no other starts there")
+            fact = f"job {job.id} ({job.name}) runs on, no other starts there"
+        else:
+            continue
+        told = told.saying(fact, advice=[f"keep the next job off it: --exclude={name}"])
+        yield told if node.since is None else told.dated(node.since)
 
 
 def to_exclude(
@@ -231,13 +234,12 @@ def _exclusion(name: str, found: Sequence[SuspectNode], subject: str) -> Result:
 
 
 def _words(node: SlurmNode) -> str:
-    """Put a node in words: `node5: drained by root: bad DIMM, since 28 Nov 03:00:00 CET`."""
+    """Put a node in words: `node5: drained by root: bad DIMM`."""
     state = f"{node.state}, does not answer" if node.silent else node.state
-    since = f", since {local_time(node.since)}" if node.since is not None else ""
     by = f" by {node.by}" if node.by and node.reason else ""
     why = f": {node.reason}" if node.reason else ""
     mild = " (mostly a healthy node: a process was slow to die)" if node.kill_failed else ""
-    return f"{node.name}: {state}{by}{why}{mild}{since}"
+    return f"{node.name}: {state}{by}{why}{mild}"
 
 
 def _give_back(nodes: Sequence[SlurmNode]) -> list[str]:

@@ -83,7 +83,7 @@ def test_whose_job_bears_its_name_and_that_others_jobs_are_not_shown(
     played.play("json", {"7.batch": RUNNING | {"Job_Owner": "carol@login1"}})
     seen = played.look()
     assert seen.status is Status.WARNING
-    assert "one of carol has its name" in seen.summary
+    assert "of a user who does not count here: carol" in seen.summary
     assert "job 7.batch of carol bears its name" in text_of(seen)
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     server = played.folder / "server"
@@ -113,7 +113,7 @@ def test_without_history_it_is_gone_after_a_while_and_nobody_knows_how(played: P
     played.play("json", {})
     assert [played.look().status for _ in range(3)] == [Status.OK, Status.OK, Status.CRITICAL]
     gone = played.look()
-    assert gone.summary == "gone, last seen 4m ago, how it ended is not known"
+    assert gone.summary == "gone, last seen 4m ago, not known how it ended"
     assert "qstat: job history is not enabled" in gone.facts
 
 

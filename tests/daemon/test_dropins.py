@@ -367,7 +367,7 @@ def test_a_python_drop_in_appears_and_a_broken_one_stops_nothing(dog: Dog, daemo
 
 def test_what_is_refused_is_an_incident_until_its_rights_are_right(dog: Dog, daemon: Running) -> None:
     path = drop(dog.home, "cron.weekly/open", "#!/bin/sh\necho ran >> ran\necho fine\n", 0o757)
-    wait_until(lambda: "[CRITICAL] cron.weekly/open: is refused" in dog.alerts(), 60, "it is told")
+    wait_until(lambda: "[CRITICAL] cron.weekly/open: refused" in dog.alerts(), 60, "it is told")
     assert counted(dog, "ran") == 0
     path.chmod(0o755)
     wait_until(lambda: "[RESOLVED] cron.weekly/open" in dog.alerts(), 60, "it resolves")

@@ -17,8 +17,17 @@ from watchdogd.batch.snapshot import Snapshot
 from watchdogd.checks import free_space, node_checks
 from watchdogd.checks.checkpoint_inventory import Cadence
 from watchdogd.checks.free_space import FreeSpaceLimits
+from watchdogd.config.loading import parse
+from watchdogd.daemon.config_changes import not_taken
 from watchdogd.daemon.dependencies import Dependency, Probes, queue_result
+from watchdogd.daemon.dropins.dropins import refused
+from watchdogd.daemon.registry.plugin_registry import _unusable as _unusable_plugin
 from watchdogd.daemon.self_monitoring import SelfMonitoring
+from watchdogd.daemon.setup import Setup
+from watchdogd.errors import ConfigError
+from watchdogd.home.file_trust import distrust
+from watchdogd.home.layout import Home
+from watchdogd.parsers import nagios
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.probe_sample import Disk, JobProcess, NodeMemory, Usage
 from watchdogd.parsers.quota.lfs_quota import StorageTarget
@@ -433,6 +442,35 @@ def gpus() -> Said:
     )
 
 
+def _misspelt() -> str:
+    """What is said of a key of config.toml that is none."""
+    home = Home(Path("/home/alice/watchdogd"))
+    try:
+        parse("[disks.scratch]\npath = '/scratch'\nwarn_fre = '5%'\n", home.config)
+    except ConfigError as error:
+        return not_taken(home, error)
+    raise AssertionError
+
+
+def _unusable() -> str:
+    """What is said of a plugin that cannot be imported."""
+    why = "cannot be loaded: ModuleNotFoundError: No module named 'numpy'"
+    setup: Any = SimpleNamespace(catalog={"tidy": _unusable_plugin("tidy", "/home/plugins/tidy.py", why)})
+    said: str = Setup.unusable.fget(setup)  # type: ignore[attr-defined]
+    return said
+
+
+def dropins(folder: Path) -> Said:
+    """What is said of drop-ins."""
+    yield "a program says CRITICAL", nagios.read(2, "CRITICAL: 12 files left | files=12", "")
+    yield "a program ends with another code", nagios.read(7, "boom", "")
+    path = folder / "cron.hourly/tidy"
+    path.parent.mkdir()
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o757)
+    yield "everybody may write it", refused(str(path), str(folder), distrust(path))
+
+
 def itself() -> Said:
     """What the daemon says of itself and of what all its checks rest on."""
     silent = Snapshot(START, None, trouble="squeue did not answer within 30 s")
@@ -441,8 +479,8 @@ def itself() -> Said:
     scratch = Dependency("watchdogd/scratch", "/scratch", ("/scratch/tr11",), ("llama-7b/log_staleness",))
     yield "a file system does not answer", probes.result(scratch, answered=False, host="login1")
     monitor = SelfMonitoring()
-    monitor.troubles |= {"config": "config.toml, line 7: stale_aftre is no key", "home": "home is read-only"}
+    monitor.troubles |= {"config": _misspelt(), "home": "home is read-only"}
     for each in monitor._of_troubles(None):
         if each.status is not Status.OK:
             yield f"trouble with {each.subject}", each
-    yield "a plugin is not used", monitor._of_plugins("plugins/queue.py: no such module numpy")
+    yield "a plugin is not used", monitor._of_plugins(_unusable())

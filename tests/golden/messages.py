@@ -60,7 +60,9 @@ def of_check(check: str, target: str, said: checks.Said) -> Events:
     """The messages of what a check says: a beginning, a notice, or the end of what it said before."""
     last = Result(Status.CRITICAL, "it was bad")
     for name, result in said:
-        seen = Observation(f"{target}/{check}", target, target, result, NOW)
+        lasted = result.metrics.get("age")
+        at = result.since + lasted.value if result.since and lasted else NOW
+        seen = Observation(f"{target}/{check}", target, target, result, at)
         if result.notice:
             yield f"{check}: {name}", notice(seen, NOW, quiet=False)
         elif result.status is not Status.OK:
@@ -68,7 +70,8 @@ def of_check(check: str, target: str, said: checks.Said) -> Events:
             yield f"{check}: {name}", _opened(seen)
         elif result.recovery:
             before = replace(_incident(replace(seen, result=last)), resolved_at=NOW)
-            words = wording.ended(result.recovery, NOW - before.began, result.summary)
+            state: Any = SimpleNamespace(recovery=result.recovery, summary=result.summary, quiet=False)
+            words = wording.ended(before, state, NOW)
             yield f"{check}: {name}", event(EventKind.RESOLVED, before, NOW, summary=words, details="")
 
 
@@ -76,13 +79,14 @@ def _incident(seen: Observation) -> Incident:
     result = seen.result
     return Incident(
         7, seen.check, seen.run, seen.target, result.subject, result.status, NOW - 120, result.summary,
-        result.details, since=NOW - 240, fault=result.kind, facts=result.facts, advice=result.advice,
+        result.details, since=result.since or NOW - 240, fault=result.kind, facts=result.facts,
+        advice=result.advice,
         notified=result.status, first_notified_at=NOW - 120,
     )  # fmt: skip
 
 
 def _opened(seen: Observation) -> IncidentEvent:
-    found = event(EventKind.OPENED, _incident(seen), NOW)
+    found = event(EventKind.OPENED, _incident(seen), seen.at)
     return replace(found, upcoming=("stacks", "requeue")) if seen.result.trigger == "on_hang" else found
 
 
@@ -171,7 +175,7 @@ DEEDS = (
     ("resubmit", "done", "/work/train.slurm is submitted as job 332", "train.slurm submitted as job 332"),
     ("hold", "done", "3 waiting jobs are held: scontrol release 331 lets them go", "3 waiting jobs held"),
     ("cancel-pending", "done", "3 waiting jobs are cancelled", "3 waiting jobs cancelled"),
-    ("requeue", "skipped", "max_per_day = 3: it was done so often within 1d", ""),
+    ("requeue", "skipped", "3 within 1d already (max_per_day)", ""),
     ("cancel", "lost", "watchdogd ended while it did this: look yourself, it is not done again", ""),
 )
 """What can come of each action: its kind, state and outcome, and the outcome as a first line has it."""
@@ -204,6 +208,7 @@ def messages() -> Iterator[tuple[str, Message]]:
             *of_check("nodes", "llama-7b", checks.nodes()),
             *of_check("gpu_health", "llama-7b", checks.gpus()),
             *of_check("watchdogd", "bloom-watch", checks.itself()),
+            *of_check("drop-in", "cron.hourly/tidy", checks.dropins(folder)),
             *suspects(folder / "log"), *lives(), *people(), *actions(),
         ]  # fmt: skip
         for title, found in events:

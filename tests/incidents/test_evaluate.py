@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from watchdogd.home.inbox import Request
+from watchdogd.incidents import wording
 from watchdogd.incidents.evaluate import evaluate
 from watchdogd.incidents.models import (
     AlertPolicy,
@@ -20,6 +21,7 @@ from watchdogd.incidents.models import (
     Observation,
 )
 from watchdogd.plugin import Result, Status, critical, notice, ok, unknown, warning
+from watchdogd.units import age
 
 START = 1_790_000_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -611,7 +613,8 @@ def test_escalation_comes_once_and_says_how_long_nobody_acknowledged() -> None:
     assert watch.rounds(29, FULL) == []
     (escalation,) = watch.round(FULL)
     assert (escalation.kind, escalation.summary) == (EventKind.ESCALATION, "98 % full")
-    assert escalation.notes == ("nobody acknowledged it for 30m",)
+    assert escalation.incident
+    assert wording.unacknowledged(escalation.incident, watch.now) == "nobody acknowledged it for 30m"
     assert watch.rounds(120, FULL) == []
 
 
@@ -820,7 +823,7 @@ def test_a_subject_that_is_no_longer_reported_is_well() -> None:
     watch.rounds(2, hot, rest)
     (told,) = watch.rounds(2, rest)
     assert told.kind is EventKind.RESOLVED
-    assert told.summary.endswith(": ost3 is no longer reported")
+    assert told.summary == "ost3 is no longer reported"
     watch.round(rest, after=2 * HOUR)
     assert set(watch.alerts.states) == {(DISK, "ost4")}
 
@@ -892,3 +895,30 @@ def test_a_steady_round_of_two_thousand_checks_is_cheap(result: Result) -> None:
         best = min(best, time.process_time() - begin)
     # Measured: about 5 µs (good), 15 µs (bad, and explained by another); all of a check may cost 150 µs.
     assert best / len(names) < 60e-6, f"{best / len(names) * 1e6:.1f} µs a result"
+
+
+def test_a_fault_began_when_the_check_says_and_lasted_since_then() -> None:
+    watch = Watch()
+    began = watch.now - 5 * MINUTE
+    watch.rounds(2, (DISK, critical("stalled").dated(began)))
+    assert watch.incident(DISK).fault_began == began
+    assert (watch.incident(DISK).seen_at or 0.0) > began
+    (end,) = watch.rounds(2, (DISK, ok("step 7").ending("makes progress again")))
+    assert end.incident is not None
+    lasted = (end.incident.resolved_at or 0.0) - began
+    assert end.summary == f"makes progress again after {age(lasted)}"
+
+
+def test_what_is_only_not_judged_any_more_is_not_ok_again() -> None:
+    watch = Watch()
+    watch.rounds(2, FULL)
+    state = replace(watch.alerts.states[DISK, ""], summary="not judged: no job runs", quiet=True)
+    words = wording.ended(watch.incident(DISK), state, watch.now)
+    assert words.startswith("no longer CRITICAL after ")
+    assert words.endswith(": not judged: no job runs")
+
+
+def test_the_end_of_a_silence_that_there_is_none_of_is_not_told() -> None:
+    watch = Watch()
+    watch.order("unsilence", target="fast")
+    assert watch.round((DISK, ok("fine"))) == []

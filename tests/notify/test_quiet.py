@@ -58,7 +58,7 @@ def test_what_comes_by_night_comes_as_one_message_in_the_morning() -> None:
     desk.work(2)
     [digest] = slack.taken
     assert digest.message.headline == (
-        "[WARNING] bloom-watch: 6 messages in quiet hours: 5 WARNING, 1 RESOLVED"
+        "[WARNING] bloom-watch: run-0, run-1, 3 more (6 messages in quiet hours)"
     )
     for number in range(5):
         assert f"[WARNING] run-{number}: as it is" in digest.message.body
@@ -96,7 +96,7 @@ def test_what_is_excepted_comes_at_once_with_what_waits_of_the_same_and_so_does_
     desk.work(60)
     assert slack.keys == ["1 CRITICAL@slack", "1 RESOLVED@slack"]
     desk.work(MORNING - desk.now)
-    assert slack.taken[-1].message.headline.endswith("2 messages in quiet hours: 1 WARNING, 1 RESOLVED")
+    assert slack.taken[-1].message.headline.endswith("run-2 (2 messages in quiet hours)")
 
 
 def test_what_nobody_acknowledged_wakes_somebody() -> None:

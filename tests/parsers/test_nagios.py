@@ -63,7 +63,7 @@ def test_check_users_file_age_and_ping(tmp_path: Path) -> None:
     assert aged.status is Status.OK
     age, size = aged.metrics["age"], aged.metrics["size"]
     assert (age.unit, age.warn, age.crit, size.value, size.unit) == ("s", 600.0, 900.0, 13.0, "B")
-    assert real("check_dummy", "2", "hallo").summary == "CRITICAL: hallo"
+    assert real("check_dummy", "2", "hallo").summary == "hallo"
 
 
 @pytest.mark.parametrize(("code", "status"), list(enumerate(Status)))

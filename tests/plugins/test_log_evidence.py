@@ -155,7 +155,7 @@ def test_what_comes_to_nothing_after_the_last_step_is_reported_as_that(training:
     assert set(seen[:115]) == {Status.OK}
     assert seen[-1] is Status.WARNING
     result = training.look()[""]
-    assert result.summary.startswith("all its steps are done, but it still runs: ")
+    assert result.summary.startswith("all its steps are done, but it still runs, ")
     assert result.summary.endswith(", at step 180/180")
     assert "limit 2h: after the last step" in text_of(result)
     assert result.kind == "over"

@@ -791,7 +791,7 @@ def test_a_loss_that_stays_no_number_is_critical(training: Training, word: str) 
         result = training.look()["loss"]
         assert (result.status is Status.CRITICAL) == (number == 8)
     assert "3 times in a row" in text_of(result)
-    assert "2.31 before" in text_of(result)
+    assert "last good 2.31" in text_of(result)
     training.iterate(9, 1)
     assert training.look()["loss"].status is Status.OK
 
@@ -912,7 +912,7 @@ def test_slower_iterations_are_a_warning_and_a_batch_ramp_up_is_none(training: T
     training.write("".join(megatron(n, ms=110000, batch=2048) for n in range(120, 150)))
     result = training.look()["throughput"]
     assert result.status is Status.WARNING
-    assert "83 % longer than at best" in text_of(result)
+    assert "83 % longer for the same work" in text_of(result)
 
 
 def test_a_storm_of_skipped_iterations_is_a_warning_but_not_at_the_start(training: Training) -> None:
@@ -997,13 +997,13 @@ def test_what_looks_did_not_get_through_is_not_read_again_and_a_hang_behind_it_i
     found = training.look()
     assert found["unread"].status is Status.UNKNOWN
     assert f"of {training.path}" in text_of(found["unread"])
-    assert "1 looks did not get through it" in text_of(found["unread"])
+    assert "tried 1 time\n" in text_of(found["unread"])
     training.failed = 0
     assert training.look()["unread"].status is Status.OK
     assert "connection" not in text_of(training.look()[""])
     training.failed = 2
     training.write("x\n")
-    assert "3 looks did not get through it" in text_of(training.look()["unread"])
+    assert "tried 3 times\n" in text_of(training.look()["unread"])
     training.failed = 0
     assert wait(training, 40 * MINUTE)[-1] is Status.CRITICAL
 

@@ -33,7 +33,7 @@ def test_the_disks_of_ones_own_job_are_asked_on_all_its_nodes(slurm: Cluster) ->
     found = check(slurm, home, "run-17/node_disks")
     assert {subject: each["status"] for subject, each in found.items()} == gone(home)
     assert "2 nodes, least is left on node" in found[""]["summary"]
-    missing = f"missing: node2:{home.parent}/gone (No such file or directory)"
+    missing = f"node2:{home.parent}/gone: missing (No such file or directory)"
     assert missing in found[f"node2:{home.parent}/gone"]["summary"]
 
 

@@ -182,7 +182,7 @@ def test_a_run_of_somebody_who_does_not_count_is_a_warning_with_the_line_to_add(
             for each in json.loads(team.say(user, "status", "--json").stdout)["incidents"]
             if each["run"] == "plain-1b"
         )
-        assert (incident["status"], "has its name" in incident["summary"]) == ("WARNING", True)
+        assert (incident["status"], "alice" in incident["summary"]) == ("WARNING", True)
         waited = team.say(user, "kill-switch", "plain-1b", "--wait", "1s")
         assert (waited.returncode, "is alice's" in waited.stderr) == (1, True), waited.stderr
     team.say("bob", "kill-switch", "plain-1b", "--clear")

@@ -29,7 +29,7 @@ def recoveries(
     recovering: MutableMapping[str, int],
     found: Iterable[Result],
     *,
-    words: str = "has recovered, or was left behind",
+    words: str = "has nothing wrong any more",
     quiet: bool = False,
     hidden: Container[str] = (),
 ) -> list[Result]:
@@ -66,12 +66,17 @@ def lasting(before: Sign | None, sign: Sign) -> Sign:
 def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
     """Return why there is nothing to look at: nobody knows the queue, or none of `jobs` runs; or None."""
     if snapshot.jobs is None:
-        return unknown(f"whether its job lives cannot be found out: {snapshot.trouble}")
-    return None if jobs else ok("not judged: no job runs")
+        return unknown(f"not known whether its job lives: {snapshot.trouble}")
+    return None if jobs else not_judged("no job runs")
+
+
+def not_judged(why: str) -> Result:
+    """Return that nothing is said of it, which is no good news of what was wrong before."""
+    return ok(f"not judged: {why}").ending(f"no longer judged, {why}", timed=False)
 
 
 def no_access(what: str, why: str, *, reported: bool) -> Iterator[Result]:
     """Report that there is no way in, which is told once: `reported` says whether it was."""
-    yield ok(f"not judged: {why}")
+    yield not_judged(why)
     if not reported:
-        yield notice(f"{what} cannot be watched", label="WARNING").saying(why)
+        yield notice(f"{what} cannot be watched: {why}", label="WARNING")

@@ -106,7 +106,7 @@ def read(home: Home, left: dict[str, Any] | None = None) -> dict[str, Any]:
     return _by_the_queue(home, status)
 
 
-def _stopped(home: Home) -> dict[str, str] | None:
+def _stopped(home: Home) -> dict[str, object] | None:
     """Return who stopped the watchdog for good, when and why; None where nobody did."""
     from watchdogd.home import markers
 

@@ -71,6 +71,12 @@ def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:
     }
 
 
+def not_taken(home: Home, error: ConfigError) -> str:
+    """Say that config.toml does not count, and why: its own path is known."""
+    why = str(error).removeprefix(f"{home.config}: ")
+    return f"config.toml: {why} (the last good configuration is kept)"
+
+
 Seen = tuple[tuple[int, ...], tuple[str, ...]]
 """The signature of what is configured, and what lies in a wrong place."""
 PAUSE = 1.0
@@ -144,7 +150,7 @@ class Changes:
             setup = found
             self._troubles["config"] = ""
         except ConfigError as error:
-            self._troubles["config"] = f"{error} (the last good configuration is kept)"
+            self._troubles["config"] = not_taken(self._home, error)
             log.warning("%s", self._troubles["config"])
         return setup
 

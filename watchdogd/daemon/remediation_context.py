@@ -125,6 +125,7 @@ class RemediationContext:
         check = self.speaker(first.run)
         about = self.incidents.get(first.incident)
         target = first.run or (about.target if about else self.setup.config.daemon.name)
+        told = sorted(records, key=lambda each: each.weight)
         trigger = next((record.trigger for record in records if record.trigger), "")
         return IncidentEvent(
             EventKind.NOTICE,
@@ -132,7 +133,7 @@ class RemediationContext:
             check.name if check else SELF,
             first.run,
             target,
-            wording.outcome([record.said for record in records], trigger, first.incident),
+            wording.outcome([each.said for each in told], trigger, first.incident, target),
             details,
             about,
             label="ACTION",

@@ -338,7 +338,7 @@ class Engine:
             each.result.trigger == "on_hang" and each.result.subject == event.incident.subject
             for each in self._execution.latest.get(event.check, ())
         )
-        since = event.incident.fault_began if hangs else 0.0
+        since = (event.incident.seen_at or event.incident.fault_began) if hangs else 0.0
         with contextlib.suppress(WatchdogError, OSError):  # home may be gone: nothing is known of Guards then
             return self._patient.attempt(partial(_is_polled, str(self.home.path), event.run, since))
         return False

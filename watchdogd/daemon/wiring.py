@@ -12,6 +12,7 @@ from functools import partial
 
 from watchdogd.config import last_good_config
 from watchdogd.daemon.chat_answers import ChatAnswers
+from watchdogd.daemon.config_changes import not_taken
 from watchdogd.daemon.dropins.crontab import submitting_nothing
 from watchdogd.daemon.round import Engine
 from watchdogd.daemon.setup import Setup
@@ -124,4 +125,4 @@ def setup_of(home: Home, *, go_on: bool) -> tuple[Setup, str]:
         config = last_good_config.last(home) if go_on else None
         if config is None:
             raise
-        return Setup.of(config, home, whole=False), f"{error} (the last good configuration is kept)"
+        return Setup.of(config, home, whole=False), not_taken(home, error)

@@ -76,9 +76,9 @@ def runs(home: str) -> list[str]:
     return sorted(run_name(name[:-5]) for name in names if name.endswith(".json") and name[0] != ".")
 
 
-def my_signature(reason: str = "") -> Signature:
+def my_signature(reason: str = "", *, automatic: bool = False) -> Signature:
     """Return the signature of this process's user, here and now; a long reason is cut."""
-    return Signature(own_name(), host_name(), time.time(), touchfile.short(reason))
+    return Signature(own_name(), host_name(), time.time(), touchfile.short(reason), "", automatic)
 
 
 def read(switch: Switch) -> Signature | None:
@@ -116,11 +116,8 @@ def _read(switch: Switch, path: str) -> Signature | None:
         raise SwitchError(_cannot(switch, path, error, "read")) from None
 
 
-def press(switch: Switch, signature: Signature, *, automatic: bool = False) -> Pressed:
-    """Set it in all of its places, and hand that in. What was set before stays as it is.
-
-    `automatic`: watchdogd does it by itself, and reports it as its own action.
-    """
+def press(switch: Switch, signature: Signature) -> Pressed:
+    """Set it in all of its places, and hand that in. What was set before stays as it is."""
     before, made, failed = [], [], []
     for path in switch.places:
         try:
@@ -133,7 +130,7 @@ def press(switch: Switch, signature: Signature, *, automatic: bool = False) -> P
         else:
             before.append(found)
     if made:
-        _record(switch, "set", signature, automatic=automatic)
+        _record(switch, "set", signature)
     return Pressed(min(before, key=lambda signature: signature.time, default=None), made, failed)
 
 
@@ -241,11 +238,11 @@ def is_obeyed(switch: Switch) -> bool:
     return True
 
 
-def _record(switch: Switch, action: str, signature: Signature, *, automatic: bool = False) -> None:
+def _record(switch: Switch, action: str, signature: Signature) -> None:
     """For history and the run's channels. The switch counts without it, where the inbox is full or away."""
     with contextlib.suppress(OSError):
         fields = {"run": switch.run, "switch": switch.kind, "action": action, **signature.fields()}
-        submit(switch.inbox, "touch", switch.run, **fields, **({"automatic": True} if automatic else {}))
+        submit(switch.inbox, "touch", switch.run, **fields)
 
 
 def _cannot(switch: Switch, path: str, error: OSError, verb: str) -> str:

@@ -29,10 +29,10 @@ _TEXT_LIMIT = 300  # characters, of twelve bytes each at most in JSON: what is w
 # A named tuple of collections: importing typing or dataclasses would cost a third of pressing a switch.
 
 
-class Signature(namedtuple("Signature", "by host time reason claimed", defaults=("",))):
+class Signature(namedtuple("Signature", "by host time reason claimed automatic", defaults=("", False))):
     """Signature of an act: who, on which node, when (seconds since the epoch), and why; empty if unknown.
 
-    `claimed`: who the file says did it, where that is not its owner.
+    `claimed`: who the file says did it, where that is not its owner. `automatic`: watchdogd did, by itself.
     """
 
     __slots__ = ()
@@ -44,7 +44,9 @@ class Signature(namedtuple("Signature", "by host time reason claimed", defaults=
 
     @property
     def who(self) -> str:
-        """`bob`, or `bob (the file says alice)`."""
+        """`bob`, `bob (the file says alice)`, or watchdogd itself."""
+        if self.automatic:
+            return "watchdogd"
         return f"{self.by} (the file says {self.claimed})" if self.claimed else str(self.by)
 
     def __str__(self) -> str:
@@ -52,10 +54,11 @@ class Signature(namedtuple("Signature", "by host time reason claimed", defaults=
         where = f" on {self.host}" if self.host else ""
         return f"by {self.who}{where} at {local(self.time)}" + (f": {self.reason}" if self.reason else "")
 
-    def fields(self) -> dict[str, str]:
+    def fields(self) -> dict[str, object]:
         """Return it as it is written to files and printed as JSON."""
-        content = {"by": self.by, "host": self.host, "at": self.at, "reason": self.reason}
-        return content | ({"claimed": self.claimed} if self.claimed else {})
+        content: dict[str, object] = {"by": self.by, "host": self.host, "at": self.at, "reason": self.reason}
+        content |= {"claimed": self.claimed} if self.claimed else {}
+        return content | ({"automatic": True} if self.automatic else {})
 
 
 def read(path: str) -> Signature:
@@ -67,7 +70,8 @@ def read(path: str) -> Signature:
     first = _time(content.get("at"))  # it may have been touched again since
     when = first if first is not None and 0 < first < when else when
     host, reason = _text(content.get("host")), _text(content.get("reason"))
-    return Signature(by, host, when, reason, "" if claimed == by else claimed)
+    automatic = content.get("automatic") is True
+    return Signature(by, host, when, reason, "" if claimed == by else claimed, automatic)
 
 
 def fields_of(path: str) -> dict[str, object]:

@@ -90,6 +90,7 @@ def observed(state: CheckState | None, seen: Observation, policy: AlertPolicy, n
         result.facts if told else (),
         result.advice if told else (),
         result.recovery if told else None,
+        result.since if status is not OK else None,
     )
     return after if status is hard else harden(after, policy, now)
 
@@ -102,7 +103,8 @@ def _latest(incident: Incident, result: Result, fault: str, since: float) -> Inc
     if result.status is UNKNOWN and incident.status is not UNKNOWN:
         return incident if incident.doubt == result.summary else replace(incident, doubt=result.summary)
     if fault != incident.fault:
-        incident = replace(incident, fault=fault, turned_at=since)
+        began = since if result.since is None else min(since, result.since)
+        incident = replace(incident, fault=fault, turned_at=began, seen_at=since)
     said = {name: getattr(result, name) for name in ("summary", "details", "facts", "advice")}
     if not incident.doubt and all(getattr(incident, name) == value for name, value in said.items()):
         return incident

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from watchdogd.incidents import wording
 from watchdogd.incidents.confirmation import agrees, better, forgettable, harden, observed, settled_down
 from watchdogd.incidents.inhibition import Inhibitions, Muting, silences_after
-from watchdogd.incidents.models import AlertState, EventKind, Incident, IncidentEvent, Observation
+from watchdogd.incidents.models import AlertState, EventKind, Incident, IncidentEvent, Observation, Silence
 from watchdogd.incidents.reminders import announce, event, notice
-from watchdogd.plugin import Result, Status
+from watchdogd.plugin import Recovery, Result, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ def evaluate(
     evaluation = _Evaluation(alerts, policies, now, Muting(silences, silent, now))
     evaluation.report_notices(observations)
     evaluation.acknowledge(requests)
-    evaluation.report_silences(requests)
+    evaluation.report_silences(requests, alerts.silences)
     evaluation.end_removed()
     evaluation.observe(observations)
     evaluation.update_incidents()
@@ -93,9 +93,14 @@ class _Evaluation:
                     event(EventKind.ACKNOWLEDGED, incident, self._now, summary=text, details="", calm=True)
                 )
 
-    def report_silences(self, requests: Iterable[Request]) -> None:
+    def report_silences(self, requests: Iterable[Request], before: Iterable[Silence]) -> None:
         """Report who asked for silence, or ended one, in the thread of what is open there."""
+        silent = {silence.target for silence in before}
         for request in (request for request in requests if request.verb in ("silence", "unsilence")):
+            if request.verb == "silence":
+                silent.add(request.target)
+            elif request.target not in silent:
+                continue
             about = [
                 state
                 for state in self.states.values()
@@ -124,7 +129,8 @@ class _Evaluation:
         for key in [key for key in self.states if key[0] not in self._policies]:
             state = self.states.pop(key)
             if state.incident is not None:
-                struck = replace(state, summary="the check is no longer configured", details="", quiet=True)
+                gone = Recovery("no longer watched, it was removed", timed=False)
+                struck = replace(state, recovery=gone, details="", quiet=True)
                 self._resolve(state.incident, struck)
 
     def observe(self, observations: Iterable[Observation]) -> None:
@@ -153,7 +159,7 @@ class _Evaluation:
                 del self.states[key]
             else:
                 text = f"{state.subject} is no longer reported".lstrip()
-                result = Result(Status.OK, text, subject=state.subject)
+                result = Result(Status.OK, text, subject=state.subject).ending(text, timed=False)
                 missing = Observation(state.check, state.run, state.target, result, self._now)
                 self.states[key] = observed(state, missing, policy, self._now)
 
@@ -216,7 +222,8 @@ class _Evaluation:
             opened_at=self._now,
             summary=state.summary,
             details=state.details,
-            since=state.since,
+            since=state.began,
+            seen_at=state.since,
             fault=state.fault,
             facts=state.facts,
             advice=state.advice,
@@ -228,7 +235,7 @@ class _Evaluation:
         """End an incident: report that where it was reported, and later where its target is silent."""
         silent = self._muting.reason(incident.target, incident.run, incident.check)
         resolved_at = max(self._now, incident.opened_at)
-        words = wording.ended(state.recovery, resolved_at - incident.began, state.summary)
+        words = wording.ended(incident, state, resolved_at)
         ended = replace(incident, resolved_at=resolved_at, recovery=words, silent=silent)
         wanted = incident.notified is not None and not (
             state.quiet and incident.notified is not Status.UNKNOWN

@@ -60,9 +60,9 @@ class Incident:
     `silent` (a reason such as `silenced by bob`), and `inhibited_by` (the id of the incident that it was
     noted in). `notified` is the status last announced (None: nothing was), `notified_as` are all that were.
     `first_notified_at` is when it was first announced, `notified_at` when it was last announced or reminded
-    of, `escalated_at` when others were called. `since` is when the bad results began that opened it. `fault`
-    is which fault it reports now (see CheckState), `turned_at` when that one began, where it reported
-    another one before.
+    of, `escalated_at` when others were called. `since` is when what opened it began. `fault` is which fault
+    it reports now (see CheckState), `turned_at` when that one began, where it reported another one before,
+    `seen_at` when the first result found it.
     """
 
     id: int
@@ -91,15 +91,16 @@ class Incident:
     notified_as: tuple[Status, ...] = ()
     facts: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    seen_at: float | None = None
 
     @property
     def fault_began(self) -> float:
-        """Time at which the fault that it reports now was first seen."""
+        """Time at which the fault that it reports now began."""
         return self.began if self.turned_at is None else self.turned_at
 
     @property
     def began(self) -> float:
-        """Time at which it was first seen bad: before its confirmation, so before `opened_at`."""
+        """Time since which it is bad: before its confirmation, so before `opened_at`."""
         return self.opened_at if self.since is None else self.since
 
     @property
@@ -129,8 +130,8 @@ class CheckState:
     and those that differ from it in one way (good, bad, more or less severe, unknown). `fault` is what the
     last result found: the kind that it names, UNKNOWN where it could not be found out, empty where all is
     well. `flips` are the times of recent confirmed changes to the bad, for flapping. `run`, `target`,
-    `details`, `facts`, `advice` and `recovery` are of the last result; `quiet` is True where one of the
-    present row asked for no message.
+    `details`, `facts`, `advice`, `recovery` and `dated` (its `since`) are of the last result; `quiet` is True
+    where one of the present row asked for no message.
     """
 
     check: str
@@ -152,6 +153,12 @@ class CheckState:
     facts: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     recovery: Recovery | None = None
+    dated: float | None = None
+
+    @property
+    def began(self) -> float:
+        """Time since which it is so, as the check says, or since which it was seen."""
+        return self.since if self.dated is None else min(self.since, self.dated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,8 +171,6 @@ def _event_of(
     inhibited: Sequence[Incident],
 ) -> IncidentEvent:
     notes = []
-    if kind is EventKind.ESCALATION:
-        notes.append(wording.unacknowledged(incident, now))
     if incident.doubt:
         notes.append(f"cannot be found out now: {incident.doubt}")
     if kind in (EventKind.OPENED, EventKind.WORSE) and flapping(state, policy, now):

@@ -6,6 +6,7 @@ phone shows no more. INFO is what people and jobs do, ACTION what watchdogd does
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from watchdogd.system.text import one_line
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from watchdogd.home.inbox import Submission
-    from watchdogd.incidents.models import Incident
-    from watchdogd.plugin import Recovery
+    from watchdogd.incidents.models import CheckState, Incident
 
 LIMIT = 100
 """Characters of a first line."""
@@ -24,6 +24,8 @@ SUSPECT_LIMIT = 160
 """Characters of one that names a suspect: who holds a run up is what people have to know."""
 FACT_WITHIN = 60
 """Characters of a first line within which the fact has begun: what comes before it takes less."""
+_CLAUSE = re.compile(r"[;,] | \(")
+"""Beginning of what stands between two clauses of a fact, of which the first ones say most."""
 _TARGET = 40
 _LEAST = 20
 """Characters of the fact that a suspect leaves, at least: `stalled for 22m`."""
@@ -59,9 +61,13 @@ def _others(more: int) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """Return text that fits, cut after a whole word where one ends near."""
+    """Return text that fits: of clauses the first ones, whole, else cut after a word where one ends near."""
     if len(text) <= room:
         return text
+    ends = [match.start() for match in _CLAUSE.finditer(text, room // 2, room + 2)]
+    whole = [at for at in ends if at <= room and text.count("(", 0, at) == text.count(")", 0, at)]
+    if whole:
+        return text[: whole[-1]]
     head = text[: room - 1]
     words = head.rpartition(" ")[0]
     return (words if len(words) > len(head) - 20 else head).rstrip(" ,;:(") + "…"
@@ -70,11 +76,13 @@ def cut(text: str, room: int) -> str:
 # ------------------------------------------------------------------ of an incident
 
 
-def ended(recovery: Recovery | None, lasted: float, summary: str) -> str:
-    """Say what ended, and after how long."""
+def ended(incident: Incident, state: CheckState, at: float) -> str:
+    """Say what ended, and after how long: nothing is OK again of which no good result speaks."""
+    recovery, lasted = state.recovery, age(at - incident.began)
     if recovery is None:
-        return f"OK again after {age(lasted)}: {summary}"
-    after = f" after {age(lasted)}" if recovery.timed else ""
+        again = f"no longer {incident.status.name}" if state.quiet else "OK again"
+        return f"{again} after {lasted}: {state.summary}"
+    after = f" after {lasted}" if recovery.timed else ""
     return f"{recovery.what}{after}" + (f", {recovery.now}" if recovery.now else "")
 
 
@@ -144,10 +152,18 @@ def unwatched(begin: float, end: float) -> str:
 # ------------------------------------------------------------------ of watchdogd's own actions
 
 
-def outcome(said: Iterable[str], trigger: str, incident: int) -> str:
-    """Say what watchdogd did about an incident, all of it in one line."""
-    why = f"{trigger}, incident {incident}" if trigger else f"incident {incident}"
-    return f"{', '.join(said)} ({why})"
+def outcome(said: Iterable[str], trigger: str, incident: int, target: str) -> str:
+    """Say what watchdogd did about an incident in a first line, the heaviest first; what has no room is left.
+
+    Why it did that is always there.
+    """
+    why = f" ({trigger}, incident {incident})" if trigger else f" (incident {incident})"
+    room = LIMIT - len(_begin("ACTION", target)) - len(why)
+    first, *others = said
+    told = cut(first, room)
+    for each in others:
+        told = more if len(more := f"{told}, {each}") <= room else told
+    return told + why
 
 
 def upcoming(actions: Sequence[str]) -> str:

@@ -213,12 +213,14 @@ def _message(
     whole = wording.fits(
         _word(worst), worst.target, f"{_subject(worst, routes)}{worst.summary}", _others(group), worst.suspect
     )
-    parts = ["" if whole else fact, _answers(group, rules.command), _account(worst, now, lines=40)]
+    nobody = worst.incident if worst.kind is EventKind.ESCALATION else None
+    parts = ["" if whole else fact, wording.unacknowledged(nobody, now) if nobody else ""]
+    parts += [_answers(group, rules.command), _account(worst, now, lines=40)]
     for event in group[1:SHOWN]:
         parts += [f"[{_word(event)}] {_fact(event, routes)}", _account(event, now, lines=8)]
     parts.append("\n".join(_headline(event, routes) for event in group[SHOWN:]))
     parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
-    parts += [_watcher(rules, worst)]
+    parts += [_replies(group, rules.command), _watcher(rules, worst)]
     return Message(
         headline=headline,
         line="" if whole else f"[{_word(worst)}] {one_line(worst.target, 100)}: {fact}",
@@ -237,9 +239,9 @@ def _message(
 
 
 def _others(group: Sequence[IncidentEvent]) -> int:
-    """Return how many further things a message tells of: a phone shows its first line alone."""
-    told = {event.incident.id if event.incident else event.summary for event in group}
-    return len(told) - 1
+    """Return how many further things a message tells of, beside what people or jobs do."""
+    first, *others = ((each.incident.id if each.incident else each.summary, _word(each)) for each in group)
+    return len({about for about, word in others if word != "INFO" and about != first[0]})
 
 
 def _body(parts: Iterable[str]) -> str:
@@ -267,17 +269,18 @@ def _when(event: IncidentEvent, now: float) -> str:
     if incident is None or event.kind in (EventKind.NOTICE, EventKind.ACKNOWLEDGED):
         return f"At {local_time(event.at)}."
     if event.kind is EventKind.RESOLVED:
-        lasted = age(event.at - incident.began)
+        end = event.at if incident.resolved_at is None else incident.resolved_at
         was = f"It was: [{incident.status.name}] {incident.summary}"
-        return (
-            f"Lasted {lasted}, from {local_time(incident.began)} to {local_time(event.at)}.\n{one_line(was)}"
+        lasted = (
+            f"Lasted {age(end - incident.began)}, from {local_time(incident.began)} to {local_time(end)}."
         )
+        return f"{lasted}\n{one_line(was)}"
     since = incident.fault_began
     return f"Since {local_time(since)}, for {age(max(now, event.at) - since)}."
 
 
 def _answers(group: Sequence[IncidentEvent], command: str) -> str:
-    """Return what to do next about what is still open: what helps with just this, then what always does."""
+    """Return what helps with just this: what to do next about what is still open."""
     open_now = [event for event in group if event.incident and event.kind in _OPEN]
     notices = [event for event in group if not event.incident]
     advice = [line for event in (*open_now, *notices) for line in event.advice]
@@ -286,12 +289,20 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
         runs = {event.run: "" for event in open_now if event.run and event.polled}
         runs |= {event.run: " --clear" for event in open_now if event.run and _is_stopped(event)}
         commands += [f"{command} kill-switch {_quoted(run)}{clear}" for run, clear in runs.items()]
-        numbers = _numbers(open_now)
-        commands += [f"{command} ack {number}" for number in numbers[:SHOWN]]
-        if len(numbers) > SHOWN:
-            commands.append(f"{command} incidents")
-        commands.append(f"{command} silence {_quoted(open_now[0].target)} --for 2h")
     return "What you can do:\n" + verbatim("\n".join(dict.fromkeys(commands))) if commands else ""
+
+
+def _replies(group: Sequence[IncidentEvent], command: str) -> str:
+    """Return how to say that somebody works on what is still open, or wants to hear no more of it."""
+    open_now = [event for event in group if event.incident and event.kind in _OPEN]
+    if not open_now:
+        return ""
+    numbers = _numbers(open_now)
+    commands = [f"{command} ack {number}" for number in numbers[:SHOWN]]
+    if len(numbers) > SHOWN:
+        commands.append(f"{command} incidents")
+    commands.append(f"{command} silence {_quoted(open_now[0].target)} --for 2h")
+    return "Once you work on it:\n" + verbatim("\n".join(commands))
 
 
 def _for_home(line: str, command: str) -> str:

@@ -88,6 +88,8 @@ class Reports:
 
 LIMIT = 15_000
 """Characters of a digest's lines."""
+_NAMES = 2
+"""Targets that a digest's first line names, of the heaviest messages."""
 DIGEST = "digest-"
 """How the keys of digests begin."""
 
@@ -104,6 +106,11 @@ def digest(
     messages = [row.message for row in rows]
     counts = Counter(message.status for message in messages)
     told = ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word])
+    heaviest = sorted(
+        messages, key=lambda each: ORDER.index(each.status) if each.status in ORDER else len(ORDER)
+    )
+    names = list(dict.fromkeys(one_line(each.target, 24) for each in heaviest))
+    about = ", ".join(names[:_NAMES]) + (f", {len(names) - _NAMES} more" if len(names) > _NAMES else "")
     worst = min(counts, key=lambda word: ORDER.index(word) if word in ORDER else len(ORDER))
     digits = hashlib.sha256(json.dumps(sorted(row.key for row in rows)).encode()).hexdigest()[:16]
     lines = [
@@ -113,9 +120,9 @@ def digest(
     shown = verbatim(excerpt("\n".join(lines), 100, LIMIT))
     last = {(item.line, item.incident): item for message in messages for item in message.items}
     message = Message(
-        headline=first_line(worst, policy.name, f"{len(rows)} messages {occasion}: {told}"),
+        headline=first_line(worst, policy.name, f"{about} ({len(rows)} messages {occasion})"),
         body=f"All that is open:\n{verbatim(f'{policy.command} incidents')}\n\n"
-        f"What came {occasion}, at times of {local_time(wall).rpartition(' ')[2]}:\n\n{shown}",
+        f"What came {occasion} ({told}), at times of {local_time(wall).rpartition(' ')[2]}:\n\n{shown}",
         status=worst,
         target=one_line(policy.name, 100),
         thread=f"{DIGEST}{digits}",

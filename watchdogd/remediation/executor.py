@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from watchdogd.batch import live_job
 from watchdogd.config import switch_places
-from watchdogd.errors import WatchdogError
+from watchdogd.errors import Problem, WatchdogError
 from watchdogd.home import switches
 from watchdogd.remediation import evidence, job_actions
 from watchdogd.remediation.models import ActionOutcome, ActionRecord, ActionTask, incident_as_json
@@ -140,7 +140,8 @@ def _stacks(task: ActionTask) -> ActionOutcome:
     taken = stack_collection.take(str(task.home.path), live, STACKS)
     text = "\n".join(stack_summary.lines(taken.folded))
     if not (taken.folded.ranks or taken.folded.helpers):
-        why = stack_summary.unreadable(taken.folded) or "; ".join(taken.notes) or "no process was found"
+        note = taken.notes[0] if taken.notes else "no process was found"
+        why = stack_summary.unreadable(taken.folded) or (note.what if isinstance(note, Problem) else note)
         said = "; ".join([*taken.notes, *text.splitlines()[:1]])
         return ActionOutcome(said, text, ok=False, short=f"no stacks: {why}")
     notes = f" ({'; '.join(taken.notes)})" if taken.notes else ""
@@ -158,8 +159,9 @@ def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
         if kind == "kill":
             job_actions.spare(task, run)
         switch = switch_places.find(str(task.home.path), run.name, kind)
-        touch = switches.my_signature(f"watchdogd, {task.record.trigger}: {task.incident.summary}")
-        pressed = switches.press(switch, touch, automatic=True)
+        why = f"{task.record.trigger}, incident {task.incident.id}"
+        touch = switches.my_signature(why, automatic=True)
+        pressed = switches.press(switch, touch)
         done = [f"{' and '.join(pressed.made)} is set"] if pressed.made else []
         done += [f"it was set already {pressed.before}"] if pressed.before and not done else []
         troubles = [*pressed.failed, *switches.unseen_by(switch, pressed)]

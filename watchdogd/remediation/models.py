@@ -82,14 +82,19 @@ class ActionRecord:
         return self.state != BEGUN
 
     @property
+    def weight(self) -> tuple[bool, bool]:
+        """Order of outcomes, the heaviest first: what ends or changes a job, and of that what was done."""
+        return self.action.harmless, self.state != DONE
+
+    @property
     def said(self) -> str:
         """Return its outcome as a first line has it: `job 501 requeued`, `requeue failed: access denied`."""
         if self.state in (DONE, FAILED) and self.short:
             return self.short
         if self.state == LOST:
-            return f"{self.action.label} perhaps done, look yourself"
+            return f"not known whether {self.action.label} was done"
         verdict = {DONE: "done", FAILED: "failed", SKIPPED: "not done"}
-        return f"{self.action.label} {verdict.get(self.state, 'begun')}: {self.outcome}"
+        return f"{self.action.label} {verdict.get(self.state, 'begun')}: {self.short or self.outcome}"
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -119,8 +119,8 @@ def _ordered(
     if action.kind not in _FREE and any(_counts(each) and abs(now - each.at) < REST for each in same):
         return None
     if sum(_counts(each) and abs(now - each.at) < DAY for each in same) >= rules.max_per_day:
-        limit = f"max_per_day = {rules.max_per_day}"
-        return _skipped(record, f"{limit}: it was done so often within {format_duration(DAY)}")
+        often = f"{rules.max_per_day} within {format_duration(DAY)} already"
+        return _skipped(record, f"{often} (max_per_day)")
     if rules.dry_run:
         return replace(record, state=DONE, outcome="dry run, nothing was done", ended_at=now)
     if not (action.harmless or rules.certain):

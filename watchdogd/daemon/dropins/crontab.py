@@ -11,6 +11,7 @@ from watchdogd.batch.models import OWN_MARK
 from watchdogd.config.fields import Recipients
 from watchdogd.config.models import CheckSection, Config
 from watchdogd.daemon.dependencies import queue_name
+from watchdogd.daemon.dropins import dropins
 from watchdogd.daemon.dropins.dropin_jobs import DEADLINE as SLURM_DEADLINE
 from watchdogd.daemon.dropins.dropins import DAILY, DropIn, DropInKind, Stamp
 from watchdogd.daemon.registry import check_factory as checks_module
@@ -18,7 +19,7 @@ from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, Source, scout
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
-from watchdogd.plugin import Status
+from watchdogd.plugin import Result, Status, unknown
 from watchdogd.system import account
 from watchdogd.system.pathname import file_name
 from watchdogd.system.times import LOCAL_ZONE, CronTimes, zone_named
@@ -90,7 +91,7 @@ class _CrontabBuilder:
 
     def of(self, dropin: DropIn) -> list[Check]:
         if dropin.refused:
-            return [self._stated(dropin, Status.CRITICAL, f"is refused: {dropin.refused}")]
+            return [self._stated(dropin, dropins.refused(dropin.path, str(self.home.path), dropin.refused))]
         match dropin.kind:
             case DropInKind.EXECUTABLE:
                 return [self._executable(dropin)]
@@ -99,7 +100,7 @@ class _CrontabBuilder:
                     return [self._script(dropin)]
                 except OSError as error:
                     why = f"home's mark for its jobs cannot be kept: {error.strerror}"
-                    return [self._stated(dropin, Status.UNKNOWN, why)]
+                    return [self._stated(dropin, unknown(why))]
             case DropInKind.PYTHON:
                 return self._python(dropin)
         return []
@@ -172,11 +173,16 @@ class _CrontabBuilder:
                 return checks_module.with_defaults(name, entry, section, dropin.name, self.config, self.home)
             except ConfigError as error:
                 reason = str(error)
-        return replace(self._stated(dropin, Status.UNKNOWN, reason), name=name)
+        return replace(self._stated(dropin, unknown(reason)), name=name)
 
-    def _stated(self, dropin: DropIn, status: Status, summary: str) -> Check:
+    def _stated(self, dropin: DropIn, said: Result) -> Check:
         entry = PluginEntry(dropin.name, "built-in", _STATED)
-        parameters = {"status": int(status), "summary": summary}
+        parameters = {
+            "status": int(said.status),
+            "summary": said.summary,
+            "facts": said.facts,
+            "advice": said.advice,
+        }
         return self._check(dropin, entry, parameters, self.config.daemon.interval, self.config.daemon.timeout)
 
     def _check(

@@ -266,7 +266,7 @@ def _options(wish: ScriptOptions) -> list[str]:
     """
     reason = distrust(Path(wish.path), team_of(wish.home))
     if reason:
-        raise SlurmError(f"is refused: {reason}")
+        raise SlurmError(f"refused: {reason}")
     text, _ = read_head(wish.path, _SCRIPT_LIMIT, follow=True)
     named = given = slurm.script_options(text.decode("utf-8", "replace"))
     ending = wish.output.replace("%", "%%")

@@ -220,7 +220,7 @@ def executable(path: str, home: str, deadline: float) -> Result:
     """Run a program that speaks the Nagios plugin API, in home, for at most `deadline` seconds."""
     reason = distrust(Path(path), team_of(home))
     if reason:
-        return critical(f"is refused: {reason}")
+        return refused(path, home, reason)
     try:
         os.chdir(home)  # where it starts: this process does nothing else
     except OSError as error:
@@ -235,9 +235,15 @@ def executable(path: str, home: str, deadline: float) -> Result:
 
 
 @check
-def stated(status: int, summary: str) -> Result:
+def stated(status: int, summary: str, facts: tuple[str, ...] = (), advice: tuple[str, ...] = ()) -> Result:
     """State what is known of a drop-in without running it: it is refused, or cannot be loaded."""
-    return Result(Status(status), summary)
+    return Result(Status(status), summary).saying(*facts, advice=advice)
+
+
+def refused(path: str, home: str, reason: Problem) -> Result:
+    """Say that a drop-in is not run, since others may write it; its own path is known."""
+    what = reason.what.replace(os.path.realpath(path), "it").replace(f"{os.path.realpath(home)}/", "")
+    return critical(f"refused: {what}").saying(path, advice=[reason.fix])
 
 
 def _ask(path: str, home: str, deadline: float) -> command.Answer:
