@@ -145,10 +145,7 @@ def test_a_hang_from_evidence_to_the_end_of_the_process(place: Place) -> None:
     notices = [line for line in place.told if line.endswith("(on_hang, incident 1)")]
     assert notices in (
         [],  # the end of the incident came in the same round, and says it
-        [
-            "NOTICE stacks taken, call ran, save switch pressed by watchdogd, processes ended by SIGTERM "
-            "(on_hang, incident 1)"
-        ],
+        ["NOTICE call ran, processes ended by SIGTERM, stacks taken (on_hang, incident 1)"],
     )
     assert "\nnext: stacks, then exec " in f"\n{place.bodies[0]}"
     assert not any("set by" in line for line in place.told), "what it pressed is its own action alone"
@@ -273,7 +270,7 @@ def test_a_tick_ends_when_all_is_done(place: Place) -> None:
         told = parts.engine.conclude(60, lambda: True, go_on=True)
     (message,) = (each.message for each in told)
     assert message.headline.startswith(
-        "[ACTION] glide: stacks taken, false failed: ended with exit code 1, pro"
+        "[ACTION] glide: processes ended by SIGTERM, stacks taken (on_hang, incident 1)"
     )
     assert "\nstacks for incident 1 (on_hang): " in message.body
     assert "\ncancel for incident 1 (on_hang): SIGTERM is sent to " in message.body
