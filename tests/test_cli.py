@@ -23,7 +23,7 @@ from rich.text import Text
 from tests.lab.processes import started
 from watchdogd import __version__, cli
 from watchdogd.cli.output import clean, one_line, print_json, terminal
-from watchdogd.cli.status_tables import bar
+from watchdogd.cli.status_screen import bar
 from watchdogd.errors import ConfigError, HomeError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from watchdogd.batch.run_models import state_of
 from watchdogd.cli.output import terminal
-from watchdogd.cli.status_tables import bar, overview, results_of, run_table
+from watchdogd.cli.status_screen import bar, overview, results_of, run_table
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, built_in
 from watchdogd.daemon.status_file import declared_json
 from watchdogd.home.layout import Home

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from tests.waiting import wait_until
 from watchdogd.cli.lookup import existing_store as store_of
-from watchdogd.cli.status_tables import overview
+from watchdogd.cli.status_screen import overview
 from watchdogd.config.loading import parse
 from watchdogd.daemon.registry.check_factory import build
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, built_in, discover

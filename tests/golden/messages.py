@@ -24,7 +24,7 @@ from watchdogd.batch.run_models import SURE
 from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.daemon.round import touch_events
 from watchdogd.home.inbox import Request, Submission
-from watchdogd.incidents import wording
+from watchdogd.incidents import message_wording
 from watchdogd.incidents.evaluate import evaluate
 from watchdogd.incidents.models import (
     AlertPolicy,
@@ -71,7 +71,7 @@ def of_check(check: str, target: str, said: checks.Said) -> Events:
         elif result.recovery:
             before = replace(_incident(replace(seen, result=last)), resolved_at=NOW)
             state: Any = SimpleNamespace(recovery=result.recovery, summary=result.summary, quiet=False)
-            words = wording.ended(before, state, NOW)
+            words = message_wording.ended(before, state, NOW)
             yield f"{check}: {name}", event(EventKind.RESOLVED, before, NOW, summary=words, details="")
 
 
@@ -152,9 +152,9 @@ def people() -> Events:
     ):  # fmt: skip
         for each in touch_events(touches, lambda _run: None, NOW):
             yield f"people: {name}", each
-    words = wording.stopped("alice", "the cluster is serviced")
+    words = message_wording.stopped("alice", "the cluster is serviced")
     yield "people: the watchdog is stopped", _own(words, "INFO", calm=True)
-    gap = f"{wording.unwatched(START, NOW)}: no daemon ran"
+    gap = f"{message_wording.unwatched(START, NOW)}: no daemon ran"
     yield "the watchdog: nobody watched", _own(gap, "WARNING")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.golden import messages
 from tests.golden.messages import FILE, ISO, PATH, first_lines, rendered
-from watchdogd.incidents import wording
+from watchdogd.incidents import message_wording
 from watchdogd.notify.reports import Reports
 from watchdogd.plugin import Result
 from watchdogd.remediation.executor import _DOERS
@@ -76,7 +76,7 @@ def test_every_first_line_keeps_the_rules() -> None:
     for title, line in first_lines():
         match = re.fullmatch(r"\[([A-Z]+)\] ([^:]+): (.+)", line)
         assert match, f"{title}: {line}"
-        limit = wording.SUSPECT_LIMIT if title == messages.SUSPECT else wording.LIMIT
+        limit = message_wording.SUSPECT_LIMIT if title == messages.SUSPECT else message_wording.LIMIT
         assert len(line) <= limit, title
         assert match.start(3) < 40, f"{title}: the fact begins late"
         assert not PATH.search(line), f"{title}: a path: {line}"
@@ -129,7 +129,9 @@ def test_no_action_no_report_and_nothing_that_people_do_is_missing() -> None:
     said = {name for name in vars(Reports) if not name.startswith("_")}
     assert said == {"broken", "works", "partly", "refused", "expired"}, "add it to messages.delivery"
     words = {
-        name for name, each in vars(wording).items() if getattr(each, "__module__", "") == wording.__name__
+        name
+        for name, each in vars(message_wording).items()
+        if getattr(each, "__module__", "") == message_wording.__name__
     }
     source = Path(messages.__file__).read_text(encoding="utf-8")
     assert words - set(re.findall(r"wording\.(\w+)", source)) == {

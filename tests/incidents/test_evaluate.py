@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from watchdogd.home.inbox import Request
-from watchdogd.incidents import wording
+from watchdogd.incidents import message_wording
 from watchdogd.incidents.evaluate import evaluate
 from watchdogd.incidents.models import (
     AlertPolicy,
@@ -614,7 +614,7 @@ def test_escalation_comes_once_and_says_how_long_nobody_acknowledged() -> None:
     (escalation,) = watch.round(FULL)
     assert (escalation.kind, escalation.summary) == (EventKind.ESCALATION, "98 % full")
     assert escalation.incident
-    assert wording.unacknowledged(escalation.incident, watch.now) == "nobody acknowledged it for 30m"
+    assert message_wording.unacknowledged(escalation.incident, watch.now) == "nobody acknowledged it for 30m"
     assert watch.rounds(120, FULL) == []
 
 
@@ -913,7 +913,7 @@ def test_what_is_only_not_judged_any_more_is_not_ok_again() -> None:
     watch = Watch()
     watch.rounds(2, FULL)
     state = replace(watch.alerts.states[DISK, ""], summary="not judged: no job runs", quiet=True)
-    words = wording.ended(watch.incident(DISK), state, watch.now)
+    words = message_wording.ended(watch.incident(DISK), state, watch.now)
     assert words.startswith("no longer CRITICAL after ")
     assert words.endswith(": not judged: no job runs")
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from watchdogd.incidents import wording
+from watchdogd.incidents import message_wording
 
 
 def test_an_outcome_names_what_ends_something_first_and_always_why() -> None:
     said = ["kill switch pressed by watchdogd", "no stacks: " + "py-spy says much " * 9, "job 7 requeued"]
-    line = wording.outcome(said, "on_hang", 10, "stall-1b")
+    line = message_wording.outcome(said, "on_hang", 10, "stall-1b")
     assert line == "kill switch pressed by watchdogd, job 7 requeued (on_hang, incident 10)"
-    long = wording.outcome(["x" * 200], "on_hang", 10, "stall-1b")
+    long = message_wording.outcome(["x" * 200], "on_hang", 10, "stall-1b")
     assert long.endswith("… (on_hang, incident 10)")
-    assert len(f"[ACTION] stall-1b: {long}") <= wording.LIMIT
+    assert len(f"[ACTION] stall-1b: {long}") <= message_wording.LIMIT
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_an_outcome_names_what_ends_something_first_and_always_why() -> None:
     ],
 )
 def test_a_cut_leaves_whole_clauses(text: str, room: int, kept: str) -> None:
-    assert wording.cut(text, room) == kept
+    assert message_wording.cut(text, room) == kept

@@ -33,7 +33,7 @@ PRELOADED = (
     "sqlalchemy.dialects.sqlite.pysqlite",
     "watchdogd.chain.live_links",
     "watchdogd.cli.lookup",
-    "watchdogd.cli.status_tables",
+    "watchdogd.cli.status_screen",
     "watchdogd.daemon.status_file",
     "watchdogd.daemon.wiring",
     "watchdogd.history.store",

@@ -257,7 +257,7 @@ def _worst(incidents: list[dict[str, Any]]) -> int:
 
 def _watch(home: Home, every: float) -> int:
     """Refresh the status in place until Ctrl-C; where nothing can be drawn over, print it repeatedly."""
-    from watchdogd.cli.status_tables import live_view
+    from watchdogd.cli.status_screen import live_view
 
     with live_view() as draw:
         while True:
@@ -269,6 +269,6 @@ def _watch(home: Home, every: float) -> int:
 
 
 def _shown(home: Home, status: dict[str, Any]) -> Any:
-    from watchdogd.cli.status_tables import overview
+    from watchdogd.cli.status_screen import overview
 
     return overview(home, status, time.time())

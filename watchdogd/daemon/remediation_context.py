@@ -14,7 +14,7 @@ from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home, absolute
-from watchdogd.incidents import wording
+from watchdogd.incidents import message_wording
 from watchdogd.incidents.confirmation import agrees
 from watchdogd.incidents.models import (
     SELF,
@@ -133,7 +133,7 @@ class RemediationContext:
             check.name if check else SELF,
             first.run,
             target,
-            wording.outcome([each.said for each in told], trigger, first.incident, target),
+            message_wording.outcome([each.said for each in told], trigger, first.incident, target),
             details,
             about,
             label="ACTION",

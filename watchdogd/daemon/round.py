@@ -24,7 +24,7 @@ from watchdogd.daemon.trends import with_trends
 from watchdogd.errors import WatchdogError
 from watchdogd.history.models import Gap, Past, Record
 from watchdogd.home import markers, switches
-from watchdogd.incidents import evaluate, wording
+from watchdogd.incidents import evaluate, message_wording
 from watchdogd.incidents.models import SELF, EventKind, IncidentEvent, Observation
 from watchdogd.notify.message import compose
 from watchdogd.remediation import stall_inquiry
@@ -221,7 +221,7 @@ class Engine:
         if signature is None:
             return ()
         now, name = self._clock(), self.setup.config.daemon.name
-        text = wording.stopped(signature.who, signature.reason)
+        text = message_wording.stopped(signature.who, signature.reason)
         event = IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, calm=True)
         notifications = tuple(compose((event,), self.setup.routes, self.setup.rules, now))
         self._keep(Record(at=now, alerts=self.alerts, events=(event,), notifications=notifications))
@@ -297,7 +297,7 @@ class Engine:
         self._new_gaps += (gap,)
         self.gaps += (gap,)
         if reported:
-            self.tell(f"{wording.unwatched(gap.begin, gap.end)}: {gap.reason}")
+            self.tell(f"{message_wording.unwatched(gap.begin, gap.end)}: {gap.reason}")
 
     def tell(self, text: str) -> None:
         """Tell something that people must know, once: no standing trouble."""
@@ -441,4 +441,4 @@ def touch_events(
     for (run, _), touches in touched.items():
         check = speaker(run)
         name = check.name if check else SELF
-        yield IncidentEvent(EventKind.NOTICE, now, name, run, run, wording.switched(touches))
+        yield IncidentEvent(EventKind.NOTICE, now, name, run, run, message_wording.switched(touches))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.incidents import wording
+from watchdogd.incidents import message_wording
 from watchdogd.incidents.confirmation import agrees, better, forgettable, harden, observed, settled_down
 from watchdogd.incidents.inhibition import Inhibitions, Muting, silences_after
 from watchdogd.incidents.models import AlertState, EventKind, Incident, IncidentEvent, Observation, Silence
@@ -88,7 +88,7 @@ class _Evaluation:
                 at = min(request.at, self._now)
                 incident = replace(incident, acknowledged_by=request.by, acknowledged_at=at)
                 self.states[key] = replace(state, incident=incident)
-                text = wording.acknowledged(incident.id, request.by, request.reason)
+                text = message_wording.acknowledged(incident.id, request.by, request.reason)
                 self.events.append(
                     event(EventKind.ACKNOWLEDGED, incident, self._now, summary=text, details="", calm=True)
                 )
@@ -108,9 +108,9 @@ class _Evaluation:
             ]
             known = next((state for state in about if state.incident), about[0] if about else None)
             if request.verb == "silence":
-                text = wording.silenced(request.by, request.until - request.at, request.reason)
+                text = message_wording.silenced(request.by, request.until - request.at, request.reason)
             else:
-                text = wording.unsilenced(request.by)
+                text = message_wording.unsilenced(request.by)
             self.events.append(
                 IncidentEvent(
                     EventKind.NOTICE,
@@ -235,7 +235,7 @@ class _Evaluation:
         """End an incident: report that where it was reported, and later where its target is silent."""
         silent = self._muting.reason(incident.target, incident.run, incident.check)
         resolved_at = max(self._now, incident.opened_at)
-        words = wording.ended(incident, state, resolved_at)
+        words = message_wording.ended(incident, state, resolved_at)
         ended = replace(incident, resolved_at=resolved_at, recovery=words, silent=silent)
         wanted = incident.notified is not None and not (
             state.quiet and incident.notified is not Status.UNKNOWN

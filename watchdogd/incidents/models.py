@@ -211,9 +211,9 @@ class IncidentEvent:
     """An event to be reported (or, `quiet`, only recorded). `incident` is as it is after it.
 
     A notice has none, but for what people or watchdogd did about one. `summary` goes into the first line, as
-    `wording` made it. `facts` and `advice` are those of the result; `notes` are further lines: what follows
-    from the same cause and is not reported by itself, that it cannot be found out now, how long nobody
-    acknowledged. `done` is what watchdogd did about it, one line a record, `upcoming` what it does next.
+    `message_wording` made it. `facts` and `advice` are those of the result; `notes` are further lines: what
+    follows from the same cause and is not reported by itself, that it cannot be found out now, how long
+    it was not acknowledged. `done` is what watchdogd did about it, a line a record, `upcoming` what is next.
     `polled`: a Guard polls the run's kill switch. `label` is the word of a notice, one of LABELS. `calm`: it
     goes to everybody, but wakes nobody. `suspect` says whom the evidence accuses of a stall.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from watchdogd.incidents import wording
+from watchdogd.incidents import message_wording
 from watchdogd.incidents.confirmation import FLAP_CALM, agrees, confirmed, flapping, window
 from watchdogd.incidents.models import (
     LABELS,
@@ -175,7 +175,7 @@ def _event_of(
         notes.append(f"cannot be found out now: {incident.doubt}")
     if kind in (EventKind.OPENED, EventKind.WORSE) and flapping(state, policy, now):
         span = window(policy)
-        notes.append(wording.flapping(len(state.flips), span, span / FLAP_CALM))
-    notes += map(wording.follower, inhibited)
-    summary = wording.reminder(incident, now) if kind is EventKind.REMINDER else incident.summary
+        notes.append(message_wording.flapping(len(state.flips), span, span / FLAP_CALM))
+    notes += map(message_wording.follower, inhibited)
+    summary = message_wording.reminder(incident, now) if kind is EventKind.REMINDER else incident.summary
     return event(kind, incident, now, summary=summary, notes=tuple(notes))

@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from watchdogd.incidents import wording
+from watchdogd.incidents import message_wording
 from watchdogd.incidents.models import EventKind
 from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
 from watchdogd.plugin import SWITCH_SET
@@ -104,7 +104,7 @@ def compose(
 def test_message(name: str, host: str, now: float) -> Message:
     """Return what `notify --test` sends."""
     return Message(
-        headline=wording.first_line("INFO", name, f"test notification from {host}"),
+        headline=message_wording.first_line("INFO", name, f"test notification from {host}"),
         body=f"Sent by hand at {local_time(now)}. Alerts will arrive as this did: nothing is to be done.",
         status="INFO",
         target=one_line(name),
@@ -181,7 +181,7 @@ def _fact(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
 
 def _headline(event: IncidentEvent, routes: Mapping[str, Route], more: int = 0) -> str:
     fact = f"{_subject(event, routes)}{event.summary}"
-    return wording.first_line(_word(event), event.target, fact, more, event.suspect)
+    return message_wording.first_line(_word(event), event.target, fact, more, event.suspect)
 
 
 def _subject(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
@@ -210,11 +210,11 @@ def _message(
     runbooks = dict.fromkeys(routes[event.check].runbook for event in group if event.check in routes)
     headline = _headline(worst, routes, _others(group))
     fact = _fact(worst, routes)
-    whole = wording.fits(
+    whole = message_wording.fits(
         _word(worst), worst.target, f"{_subject(worst, routes)}{worst.summary}", _others(group), worst.suspect
     )
     nobody = worst.incident if worst.kind is EventKind.ESCALATION else None
-    parts = ["" if whole else fact, wording.unacknowledged(nobody, now) if nobody else ""]
+    parts = ["" if whole else fact, message_wording.unacknowledged(nobody, now) if nobody else ""]
     parts += [_answers(group, rules.command), _account(worst, now, lines=40)]
     for event in group[1:SHOWN]:
         parts += [f"[{_word(event)}] {_fact(event, routes)}", _account(event, now, lines=8)]
@@ -252,7 +252,7 @@ def _body(parts: Iterable[str]) -> str:
 
 def _account(event: IncidentEvent, now: float, lines: int) -> str:
     """Return what watchdogd does next, since when it is so, the facts, the evidence and what was done."""
-    facts = [f"next: {wording.upcoming(event.upcoming)}"] if event.upcoming else []
+    facts = [f"next: {message_wording.upcoming(event.upcoming)}"] if event.upcoming else []
     facts += [_when(event, now), *map(one_line, event.facts)]
     evidence = event.details or (event.incident.details if event.incident and not event.calm else "")
     parts = ["\n".join(fact for fact in facts if fact)]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from watchdogd.incidents.wording import first_line, fits
+from watchdogd.incidents.message_wording import first_line, fits
 from watchdogd.notify.channel_state import ChannelState
 from watchdogd.notify.delivery_policy import Policy
 from watchdogd.notify.message import ORDER

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.incidents import wording
+from watchdogd.incidents import message_wording
 from watchdogd.notify.notification import Message
 from watchdogd.plugin import Status
 from watchdogd.system.text import one_line
@@ -41,7 +41,7 @@ def digest(content: PageContent) -> Message:
     parts.append(_itself(content))
     since = f"Since {short_time(content.since, content.at)}."
     return Message(
-        headline=wording.first_line("INFO", content.name, fact),
+        headline=message_wording.first_line("INFO", content.name, fact),
         body="\n\n".join(part for part in (since, *parts) if part),
         status="INFO",
         target=one_line(content.name, 100),

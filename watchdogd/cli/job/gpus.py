@@ -14,7 +14,7 @@ from rich.text import Text
 from watchdogd.batch import live_job
 from watchdogd.batch.live_job import LiveJob
 from watchdogd.cli.output import one_line, print_json, seconds, terminal
-from watchdogd.cli.status_tables import live_view
+from watchdogd.cli.status_screen import live_view
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Job, Run
