@@ -1074,6 +1074,15 @@ def test_ensure_respects_a_stop(home: Home) -> None:
     assert said.endswith(": garbage")
 
 
+def test_who_stopped_it_first_stays_named(home: Home) -> None:
+    markers.mark_stopped(home, "restart", jobs_go_on=True)
+    markers.mark_stopped(home, "maintenance")
+    markers.mark_stopped(home, "was it stopped?")
+    signature = markers.stopped_by(home)
+    assert signature is not None
+    assert signature.reason == "maintenance"
+
+
 def test_without_slurm_the_way_out_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SlurmError, match="start it where Slurm is, or with --local"):

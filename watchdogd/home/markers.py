@@ -43,7 +43,12 @@ def is_stopped(home: Home) -> bool:
 
 
 def mark_stopped(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> None:
-    """Set it, with who, when and where; `jobs_go_on`: what drop-ins have in the queue stays. OSError."""
+    """Set it, with who, when and where; `jobs_go_on`: what drop-ins have in the queue stays. OSError.
+
+    Who stopped it for good before stays named: stopping it once more changes nothing.
+    """
+    if stopped_by(home) is not None and not jobs_go_on:
+        return
     said = switches.my_signature(reason).fields() | {"jobs_go_on": jobs_go_on}
     home.write(stop_path(home), json.dumps(said) + "\n")
 
