@@ -141,6 +141,7 @@ def log_staleness(
         return [advance(state, None, works, wishes, now), replace(result, unanswered=unanswered(error))]
     after = looked_up(advance(state, seen, works, wishes, now), works.job)
     after.signs = run.signs if run else ()
+    after.stale_after = None if stale_after == "auto" else stale_after
     main, *others = judge(Look(log, works, after, now), Limits(stale_after, grace, progress), wishes)
     if run and works.job and main.trigger == "on_hang":
         again = commands.of(run.backend).requeue.format(id=works.job.handle)

@@ -41,7 +41,11 @@ def explain(log: RunLog, now: float) -> Iterator[str]:
     yield f"{known} known, the last written at {iso(state.wrote)}"
     yield from _clocks(state)
     yield from _progress(state, now)
-    yield from _limits(state, now)
+    if log.stale_after is None:
+        yield from _limits(state, now)
+    else:
+        limit = _rounded(log.stale_after)
+        yield f"silence, or lines without progress, are reported after {limit} (stale_after)"
     yield from map(_sign, log.signs)
     if log.told.cause:
         yield f"taken for a cause: {log.told.cause.cause.sentence}"

@@ -319,7 +319,8 @@ class RunLog:
     `clocks`: what rises in the lines, whatever their format; `known`: a line of progress was ever known;
     `beats`: a heartbeat ever came, `beaten`: the rhythm was learned of heartbeats, `beat_before`: which
     process beat for the job before; `judged`: what was judged of any job so far (`loss`, `pace`, `skips`);
-    `signs`: those of work, or against it, that other checks saw last.
+    `signs`: those of work, or against it, that other checks saw last. `stale_after`: as configured, in
+    seconds; None where the limit is learned.
     """
 
     VERSION: ClassVar[int] = 1
@@ -336,6 +337,7 @@ class RunLog:
     beat_before: str = ""
     judged: list[str] = field(default_factory=list)
     signs: tuple[Sign, ...] = ()
+    stale_after: float | None = None
 
     @property
     def crashed(self) -> bool:

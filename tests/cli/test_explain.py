@@ -52,6 +52,15 @@ def test_programs_get_the_same_as_a_list(home: Path, capsys: pytest.CaptureFixtu
     assert found["here/disk_quota"] is None
 
 
+def test_a_limit_that_is_configured_is_the_one_that_is_named() -> None:
+    state = LogState()
+    for step in range(30):
+        state.advance([(f"step {step} loss 2.{step}", False)], 60.0 * step)
+    lines = [*explain(RunLog(state, stale_after=15.0), 1800.0)]
+    assert "silence, or lines without progress, are reported after 15s (stale_after)" in lines
+    assert not [line for line in lines if "learned" in line or "15m" in line]
+
+
 def test_what_was_passed_over_is_named() -> None:
     state = LogState()
     for n in range(1, 40):
