@@ -306,4 +306,4 @@ def _accusing(result: Result, node: str, what: str) -> Result:
 def _keep_off(result: Result) -> Result:
     """Say how the next job is kept off an accused node."""
     nodes = ",".join(each.node for each in result.suspects)
-    return result.saying(advice=[f"keep the next job off it: --exclude={nodes}"]) if nodes else result
+    return result.saying(advice=[f"leave it out of the next job: --exclude={nodes}"]) if nodes else result

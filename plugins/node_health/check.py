@@ -200,7 +200,7 @@ def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> 
             fact = f"job {job.id} ({job.name}) runs on, no other starts there"
         else:
             continue
-        told = told.saying(fact, advice=[f"keep the next job off it: --exclude={name}"])
+        told = told.saying(fact, advice=[f"leave it out of the next job: --exclude={name}"])
         yield told if node.since is None else told.dated(node.since)
 
 

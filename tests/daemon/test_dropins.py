@@ -262,7 +262,7 @@ def test_a_flood_and_invalid_bytes_are_bounded(home: Home) -> None:
 def test_it_is_refused_at_the_moment_it_would_run(home: Home) -> None:
     result = execute(home, "#!/bin/sh\ntouch ran\necho OK\n", mode=0o757)
     assert result.status is Status.CRITICAL
-    assert "chmod o-w" in result.summary
+    assert "chmod o-w" in result.advice[0]
     assert not (home.path / "ran").exists()
 
 

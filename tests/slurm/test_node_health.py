@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 from tests.cluster import Cluster
 from tests.lab.alice import check, shared_home
-from watchdogd.units import local_time
 
 CONFIG = """
 [checks.spare-nodes]
@@ -38,9 +36,7 @@ def test_a_drained_node_of_a_colleagues_job_and_too_few_spare_ones(slurm: Cluste
     assert {subject: each["status"] for subject, each in found.items()} == {"": "WARNING", "node2": "WARNING"}
     assert found[""]["summary"] == "1 of 3 nodes in gpu is idle, 2 out of service, 2 wanted"
     assert "by root: bad | DIMM" in found[""]["details"]
-    line, _, since = found["node2"]["summary"].rpartition(", since ")
     mild = "Kill task failed (mostly a healthy node: a process was slow to die)"
-    assert line == f"node2: draining by root: {mild}"
-    assert since in {local_time(time.time() - ago) for ago in range(120)}
+    assert found["node2"]["summary"] == f"node2: draining by root: {mild}"
     assert f"job {job} (tr11) runs on, no other starts there" in found["node2"]["facts"]
     assert "scontrol update NodeName=node2 State=RESUME" in found["node2"]["details"]
