@@ -118,7 +118,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with running(
         folder, PYTHON, str(FRAMEWORKS / "trained.py"), str(folder), *words, home=made(folder / "home")
     ) as process:
-        assert process.wait(PATIENCE) == 0, said(folder)
+        assert process.wait(3 * PATIENCE) == 0, said(folder)
     lines = [json.loads(line) for line in said(folder).splitlines() if line.startswith('{"run"')]
     return {line["run"]: line for line in lines}
 

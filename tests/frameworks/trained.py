@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 HOME = Path(os.environ["WATCHDOGD_HOME"])
-PATIENCE = 120.0
+PATIENCE = 400.0
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
 
 
