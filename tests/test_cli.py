@@ -62,7 +62,7 @@ def raising(error: BaseException) -> Callable[[argparse.Namespace], int]:
 def test_arguments_reach_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = listening(monkeypatch)
     assert cli.main(["--home", "/h", "try-out", "--count", "3"]) == 7
-    assert vars(seen[0]) == {"verb": "try-out", "home": "/h", "count": 3}
+    assert vars(seen[0]) == {"verb": "try-out", "home": "/h", "homes": ["/h"], "count": 3}
 
 
 @pytest.mark.parametrize("words", [["--home", "/h", "--count", "1"], ["--home=/h"]])

@@ -17,7 +17,6 @@ from watchdogd.system.text import nearest, one_line
 SSHARE = ("sshare", "--noheader", "--parsable2", "--format=Account,User,GrpTRESMins,GrpTRESRaw")
 GPU = "gres/gpu"
 _UNITS = {GPU: "GPU hours", "cpu": "core hours", "node": "node hours", "billing": "billing hours"}
-_ENTRY = re.compile(r"([^=,]+)=([^,]*)")
 _GROUPS = frozenset({"used", "limit", "left"})
 
 
@@ -93,7 +92,8 @@ def _rows(text: str) -> Iterator[_Row]:
 
 def _minutes(cell: str) -> dict[str, float]:
     """Return minutes by resource; what has no limit is left out."""
-    amounts = {name.strip(): real(amount) for name, amount in _ENTRY.findall(cell)}
+    entries = (entry.partition("=") for entry in cell.split(","))
+    amounts = {name.strip(): real(amount) for name, found, amount in entries if found and name}
     return {name: amount for name, amount in amounts.items() if amount is not None}
 
 

@@ -57,9 +57,9 @@ class PostedAlert:
 
     @property
     def evidence(self) -> tuple[str, ...]:
-        """The last lines that are shown as they are, such as those of a log: commands come before them."""
-        found = [text for verbatim, text in paragraphs(self.body) if verbatim]
-        return tuple(found[-1].splitlines()) if found else ()
+        """The lines that are shown as they are, such as those of a log, without commands to type."""
+        shown = (text.splitlines() for verbatim, text in paragraphs(self.body) if verbatim)
+        return tuple(line for lines in shown for line in lines if not line.startswith("watchdogd "))
 
 
 class Mailbox:

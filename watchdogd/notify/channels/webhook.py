@@ -67,7 +67,7 @@ def _named(value: Mapping[str, Secret]) -> Mapping[str, Secret]:
 
 def _rendered_once(text: str) -> str:
     """Try the template. ValueError, in one line, where it cannot be read, or asks for what there is not."""
-    items = (Item("CRITICAL", "run-17/log_staleness", "stalled", incident=17, since=0.0),)
+    items = (Item("CRITICAL", "run-17/a_check", "stalled", incident=17, since=0.0),)
     message = Message("[CRITICAL] run-17: stalled", "Since noon.", "CRITICAL", "run-17", "incident-17", 0.0)
     for kind, tried in (("", replace(message, items=items)), (" (in a message without items)", message)):
         try:
