@@ -316,7 +316,7 @@ class _Look:
 
 def _complaint(tool: str, answer: command.Answer) -> str:
     """Return why it failed, with the tool's name once and without that of the library's function."""
-    if not answer.said:
+    if answer.trouble or not answer.said:
         return answer.complaint()
     return f"{tool}: {_FUNCTION.sub('', answer.said.removeprefix(f'{tool}: '))}"
 
