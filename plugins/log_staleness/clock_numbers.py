@@ -1,4 +1,4 @@
-"""Which of the numbers that lines repeat are clocks of the run.
+"""Numbers that lines repeat, and which of them are clocks of the run.
 
 A number is a *clock* where it rises, and comes again and again: a step, a batch within an epoch, a time that
 is simulated. What goes up and down is a *measure* (a loss, a temperature). What goes as the wall's clock does

@@ -1,4 +1,4 @@
-"""How long a pause may last before a run counts as stalled, by the pauses that it made before."""
+"""Limit of how long a pause may last before a run counts as stalled, by the pauses that it made before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sshare, sreport and a site's own command say of the hours of a project. Pure.
+"""Hours of a project as sshare, sreport and a site's own command give them. Pure.
 
 Slurm counts resources (TRES) in minutes: a limit of an account is GrpTRESMins, what of it is used GrpTRESRaw,
 and both hold for all accounts below it.

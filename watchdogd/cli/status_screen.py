@@ -277,8 +277,7 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
         state += f", acknowledged by {incident['acknowledged_by']}"
     if incident.get("acknowledged_at"):
         state += f" {format_duration(max(now - time_of(incident['acknowledged_at']), 0.0))} ago"
-    text = Text(one_line(state), style=STYLES.get(incident["status"], ""))
-    text = Text().append_text(text)
+    text = Text().append(one_line(state), style=STYLES.get(incident["status"], ""))
     return text.append(f": {name}: {one_line(incident['summary'])}")
 
 

@@ -76,7 +76,7 @@ def look(
 
 
 class AnswerBook:
-    """What was taken in, of all channels, as `answers.json` has it. For any thread."""
+    """Answers that were taken in, of all channels, as `answers.json` has it. For any thread."""
 
     def __init__(self, home: Home, patient: BoundedIO) -> None:
         self._home, self._patient = home, patient
@@ -249,7 +249,7 @@ class ChatAnswers:
 
     @property
     def trouble(self) -> str:
-        """What keeps answers from being read, in one line, or empty."""
+        """Reason that keeps answers from being read, in one line, or empty."""
         return "; ".join(filter(None, (*self._faults, *(channel.trouble for channel in self._channels))))
 
     def begin(self, alerts: AlertState, now: float) -> None:

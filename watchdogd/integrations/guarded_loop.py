@@ -1,4 +1,4 @@
-"""What the Guards of all frameworks do alike, whatever calls them after each step."""
+"""Loop that the Guards of all frameworks share, whatever calls them after each step."""
 
 from __future__ import annotations
 

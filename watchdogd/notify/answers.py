@@ -1,4 +1,4 @@
-"""What people answer to a message where it came: by a reaction in a chat, or by a reply to a mail.
+"""Answers of people to a message where it came: by a reaction in a chat, or by a reply to a mail.
 
 It is read by calls from here alone. Each answer counts once; a reaction that was taken back is forgotten, so
 that it counts again where somebody gives it again.

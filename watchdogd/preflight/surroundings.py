@@ -1,4 +1,4 @@
-"""What slows a training down without an error: shared caches, a missing network plugin, unstriped files.
+"""Causes of slow training without an error: shared caches, a missing network plugin, unstriped files.
 
 Looked at on the first node of the job, judged purely. Nothing of it stops a job.
 """

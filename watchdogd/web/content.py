@@ -123,7 +123,7 @@ class RunRow:
 
     @property
     def doubt(self) -> str:
-        """Why it is not known to get on: what a check says of it, and whether that is confirmed."""
+        """Reason why it is not known to get on: what a check says of it, and whether that is confirmed."""
         if self.doubted is None:
             return ""
         here = (self.doubted["check"], self.doubted["subject"] or "")

@@ -142,12 +142,12 @@ def drawn(spans: Iterable[Span], least: float) -> tuple[Span, ...]:
     for short, group in itertools.groupby(spans, key=lambda span: span.end - span.begin < least):
         some = list(group)
         found += [_together(some)] if short else some
-    kept = [span for span in found if span.end - span.begin >= least or span.state in _FAULTS]
-    whole = found[-1].end if found else 0.0
-    begins = [found[0].begin, *(span.begin for span in kept[1:])] if kept else []
-    ends = [*begins[1:], whole]
-    drawn = [Span(begin, end, span.state) for begin, end, span in zip(begins, ends, kept, strict=False)]
-    return _merged(drawn or found)
+    kept = [span for span in found if span.end - span.begin >= least or span.state in _FAULTS] or found[:1]
+    edges = [*(span.begin for span in (*found[:1], *kept[1:])), *(span.end for span in found[-1:])]
+    return _merged(
+        Span(begin, end, span.state)
+        for span, (begin, end) in zip(kept, itertools.pairwise(edges), strict=True)
+    )
 
 
 def _together(spans: Sequence[Span]) -> Span:
