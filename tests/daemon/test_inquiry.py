@@ -191,7 +191,7 @@ def test_a_rank_that_is_gone_is_named(tmp_path: Path) -> None:
     with training(tmp_path) as launcher:
         psutil.Process(pids(launcher)[1]).kill()
         message = first_message(tmp_path)
-    assert _fact(message).endswith("; rank 1 has no process any more")
+    assert _fact(message).endswith(f"; rank 1 (node {os.uname().nodename}) has no process any more")
 
 
 def test_what_the_guards_of_all_ranks_write(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_of_a_thousand_that_stall_at_once_few_are_asked(monkeypatch: pytest.Monk
     asked: list[str] = []
     monkeypatch.setattr(stall_inquiry, "_ask_nodes", lambda task, _seen: asked.append(task.record.run))
     monkeypatch.setattr(stall_inquiry, "_has_guards", lambda _task: False)
-    monkeypatch.setattr(stall_inquiry, "_named", lambda stall, _seen: stall.event)
+    monkeypatch.setattr(stall_inquiry, "_named", lambda stall, *_: stall.event)
     stalls: list[Any] = [
         SimpleNamespace(
             event=object(),

@@ -98,7 +98,7 @@ def suspects(folder: Path) -> Events:
     accused = Suspect("NCCL", behind, SURE, rank=137, node="n017", gpu=1)
     task: Any = SimpleNamespace(record=SimpleNamespace(run="llama-7b"), run=None)
     stall = StallInquiry(_opened(seen), replace(result, suspects=(accused,)), task, stacks=True)
-    yield SUSPECT, _named(stall, RunEvidence())
+    yield SUSPECT, _named(stall, RunEvidence(), 0.0)
 
 
 SUSPECT = "log_staleness: stalled, with a suspect"

@@ -19,10 +19,8 @@ from watchdogd.parsers.nccl_ras import (
     BEHIND,
     INSTEAD,
     Accused,
-    Communicator,
-    RasMember,
-    RasReport,
 )
+from watchdogd.parsers.nccl_ras_models import Communicator, RasMember, RasReport
 
 PAIR = mismatch(
     [
@@ -156,7 +154,7 @@ def said(found: tuple[Accused, ...]) -> list[str]:
             text(STOPPED.format(rank=f"Rank 21 -- {gpu(5, 3487, '192.0.2.13')}"), 32, "INCOMPLETE"),
             ["absent 21 3487 5 192.0.2.13  0 0"],
         ),
-        (text(DEAD, 32, "INCOMPLETE"), ["absent None 3487 0 192.0.2.13  0 0"]),
+        (text(DEAD, 32, "INCOMPLETE"), []),
         (text(STATUS, 3), []),
     ],
 )

@@ -17,16 +17,23 @@ from watchdogd.remediation.stall_inquiry import StallInquiry
 
 
 @pytest.mark.parametrize(
-    ("states", "backend", "listed"),
+    ("states", "backend", "at", "listed"),
     [
-        (["T (stopped)"], "slurm", ["n17"]),
-        (["T (stopped)"], "process", []),
-        (["D (disk sleep)"], "slurm", []),
-        (["S (sleeping)"], "slurm", []),
+        (["T (stopped)"], "slurm", "n[16-17]", ["n17"]),
+        (["T (stopped)"], "slurm", "n16.example.org,n17.example.org", ["n17.example.org"]),
+        (["T (stopped)"], "slurm", "n[1-3]", []),
+        (["T (stopped)"], "process", "n[16-17]", []),
+        (["D (disk sleep)"], "slurm", "n[16-17]", []),
+        (["S (sleeping)"], "slurm", "n[16-17]", []),
     ],
 )
 def test_a_node_is_put_under_suspicion_by_strong_evidence_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: list[str], backend: str, listed: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    states: list[str],
+    backend: str,
+    at: str,
+    listed: list[str],
 ) -> None:
     home = Home(tmp_path / "home")
     home.make()
@@ -39,7 +46,8 @@ def test_a_node_is_put_under_suspicion_by_strong_evidence_alone(
         EventKind.OPENED, 0.0, "glide/log_staleness", "glide", "glide", "stalled", incident=incident
     )
     record, run = ActionRecord(3, "glide", "on_hang", EVIDENCE, 0.0), Run("glide", "glide", backend)
-    task = ActionTask(record, incident, home, run, queue=(Job("501", "501", "glide", "ann", "RUNNING"),))
+    job = Job("501", "501", "glide", "ann", "RUNNING", nodes=at)
+    task = ActionTask(record, incident, home, run, queue=(job,))
     stall_inquiry.with_evidence(
         [StallInquiry(event, Result(Status.CRITICAL, "stalled"), task, stacks=True)], [event]
     )

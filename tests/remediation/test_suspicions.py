@@ -6,10 +6,11 @@ import pytest
 
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
 from watchdogd.parsers.gpu.models import Gpu
-from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused, RasMember
+from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused
+from watchdogd.parsers.nccl_ras_models import RasMember
 from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
-from watchdogd.remediation import suspects
+from watchdogd.remediation import accusations
 from watchdogd.stacks.stack_folding import Process
 
 SIZE = 8
@@ -35,7 +36,7 @@ def behind(
 
 
 def words(nodes: list[NodeRanks], silent: list[str]) -> list[str]:
-    found = suspects.of_nodes(nodes, silent)
+    found = accusations.of_nodes(nodes, silent)
     return [f"{each.source} {each.rank} {each.node} {each.gpu} {each.pid} {each.what}" for each in found]
 
 
@@ -52,7 +53,7 @@ def words(nodes: list[NodeRanks], silent: list[str]) -> list[str]:
             "NCCL None n2 1 9999 is behind: it has not entered AllReduce 12 "
             "(rank 1 of 4 of communicator c0ffee)",
         ),
-        (behind(pid=None), "NCCL 5 n2 1 None is behind: it has not entered AllReduce 12"),
+        (behind(pid=None), "NCCL 5 n2 1 105 is behind: it has not entered AllReduce 12"),
         (behind(AHEAD), "NCCL 5 n2 1 105 alone has entered AllReduce 12"),
         (
             behind(INSTEAD, other="AllGather 4"),
@@ -66,8 +67,8 @@ def test_what_nccl_says_of_a_rank(accused: Accused, said: str) -> None:
 
 
 def test_an_address_that_every_node_has_is_nobodys() -> None:
-    loop = Accused(BEHIND, RasMember(5, "127.0.0.1", 105, 1), "c0ffee", SIZE, "AllReduce", 12, 1)
-    assert words([node(1, accused=(loop,)), node(2)], [])[0].startswith("NCCL 5 127.0.0.1 1 105")
+    loop = Accused(BEHIND, RasMember(1, "127.0.0.1", 105, 1), "c0ffee", 4, "AllReduce", 12, 1)
+    assert words([node(1, accused=(loop,)), node(2)], [])[0].startswith("NCCL None 127.0.0.1 1 105")
 
 
 @pytest.mark.parametrize(
@@ -86,9 +87,10 @@ def test_an_address_that_every_node_has_is_nobodys() -> None:
         (
             [node(1), NodeRanks("n2", (), node(2).processes[1:])],
             [],
-            ["process 4  None None has no process any more"],
+            ["process 4 n2 None None has no process any more"],
         ),
-        ([node(1)], ["n2"], ["node None n2 None None does not answer, while others do"]),
+        ([node(1), node(2)], ["n3"], ["node None n3 None None does not answer, while others do"]),
+        ([node(1)], ["n2"], []),
         ([], ["n1", "n2"], []),
     ],
 )
@@ -151,21 +153,21 @@ EXPECTED = {rank: f"n{rank // 4 + 1}" for rank in range(SIZE)}
     ],
 )  # fmt: skip
 def test_what_the_guards_say(guards: list[Process], said: list[Suspect]) -> None:
-    assert list(suspects.of_guards(guards, EXPECTED)) == said
+    assert list(accusations.of_guards(guards, EXPECTED)) == said
 
 
 def test_notes_where_nobody_is_accused() -> None:
-    assert list(suspects.notes([node(1), node(2)])) == [
+    assert list(accusations.notes([node(1), node(2)])) == [
         "NCCL: all ranks have launched the same operations: is it the network, or a GPU?"
     ]
-    assert list(suspects.notes([node(1, accused=(behind(),))])) == []
-    assert list(suspects.notes([node(1, moving=True)])) == ["NCCL: its operation counts still grow"]
-    assert list(suspects.notes([node(1, ras="")])) == []
+    assert list(accusations.notes([node(1, accused=(behind(),))])) == []
+    assert list(accusations.notes([node(1, moving=True)])) == ["NCCL: its operation counts still grow"]
+    assert list(accusations.notes([node(1, ras="")])) == []
 
 
 def test_who_is_behind_in_most_looks_slows_the_run_down() -> None:
     nodes = [node(1, moving=True), node(2, moving=True, lagging=(behind(looks=5),))]
-    (found,) = suspects.of_slow(nodes, [])
+    (found,) = accusations.of_slow(nodes, [])
     assert (found.rank, found.node, found.gpu, found.strength) == (5, "n2", 1, FAIR)
     assert found.what == "has launched fewer operations than the others in 5 of 6 looks"
 
@@ -196,5 +198,5 @@ def cards(*clocks: float, throttled: str = "", utilisation: float = 98.0) -> tup
 def test_gpus_that_work_slower_than_the_others(
     first: tuple[Gpu, ...], second: tuple[Gpu, ...], said: list[str]
 ) -> None:
-    found = suspects.of_slow([node(1, gpus=first), node(2, gpus=second)], [])
+    found = accusations.of_slow([node(1, gpus=first), node(2, gpus=second)], [])
     assert [f"{each.node} {each.gpu} {each.what}" for each in found] == said

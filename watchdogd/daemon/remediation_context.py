@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Event as Ending
 from typing import Any
 
@@ -83,8 +84,8 @@ class RemediationContext:
                 wanted = self.setup.config.runs[event.run].on_hang
                 yield StallInquiry(event, said, task, any(_action(each).kind == "stacks" for each in wanted))
 
-    def put_under_suspicion(self, events: Iterable[IncidentEvent]) -> None:
-        """List the nodes that reported results accuse for sure; of a stall `stalls` asks further."""
+    def suspicions(self, events: Iterable[IncidentEvent]) -> Iterator[Callable[[], None]]:
+        """Yield what lists the nodes that reported results accuse; of a stall `stalls` asks further."""
         checks = {check.name: check for check in self.setup.checks}
         for event in events:
             check, section = checks.get(event.check), self.setup.config.runs.get(event.run)
@@ -94,7 +95,8 @@ class RemediationContext:
             result = next((each for each in seen if each.suspects and each.summary == event.summary), None)
             if result and result.trigger != "on_hang":
                 found, lasts = suspects.merge(result.suspects), _suspect_for(section)
-                stall_inquiry.put_under_suspicion(self.home, check.run, found, event.check, lasts)
+                named = self.home, check.run, None, found, event.check, lasts
+                yield partial(stall_inquiry.put_under_suspicion, *named)
 
     def task(self, record: ActionRecord, ending: Ending) -> ActionTask:
         """Return an ordered action with all that its doer needs to know."""

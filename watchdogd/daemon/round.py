@@ -184,7 +184,9 @@ class Engine:
         if not self._dry:
             stalls = [*self._context().stalls(reported, judged_at)]
             reported = [*stall_inquiry.with_evidence(stalls, reported, self._patient.attempt)]
-            self._context().put_under_suspicion(reported)
+            for suspicion in self._context().suspicions(reported):
+                with contextlib.suppress(WatchdogError, OSError):  # home does not answer
+                    self._patient.attempt(suspicion)
         events = with_trends(self._with_guards(reported), checks, latest, self._storage.series)
         events += tuple(touch_events(submissions, self._context().speaker, judged_at))
         events, records = self._remediation.step(self._context(), events, submissions, judged_at)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers import nccl_ras
-from watchdogd.parsers.nccl_ras import RasReport
+from watchdogd.parsers.nccl_ras_models import RasReport
 
 USUAL = "localhost:28028"
 """Where it listens, unless NCCL_RAS_ADDR says otherwise."""

@@ -23,7 +23,8 @@ import psutil
 from watchdogd.parsers import nccl_ras
 from watchdogd.parsers.gpu import node_script
 from watchdogd.parsers.gpu.models import Gpu
-from watchdogd.parsers.nccl_ras import BEHIND, Accused, RasReport
+from watchdogd.parsers.nccl_ras import BEHIND, Accused
+from watchdogd.parsers.nccl_ras_models import RasReport
 from watchdogd.probe.nccl_ras_port import USUAL, ask_ras
 from watchdogd.stacks import node_stacks
 from watchdogd.stacks.node_stacks import TrainingProcess
@@ -40,6 +41,8 @@ _STILL = 1.0
 LOOKS, _GROWING, _LATE = 6, 0.5, 2 / 3
 """Looks at counts that grow, seconds between them, and the share of them in which who is slow is behind."""
 _ACCUSED = 64
+_HALTED = ("T", "t", "D", "Z", "X")
+"""States of /proc in which a process does not run."""
 _LAST = 0.5
 
 
@@ -62,8 +65,8 @@ class RankProcess:
 class NodeRanks:
     """Ranks of one node, and what NCCL's RAS says of them.
 
-    `ras` is the version of NCCL that answered, or empty; `moving`: its counts grew meanwhile, so that
-    `accused` is nobody. `lagging`: who was behind in most of LOOKS looks, while they grew.
+    `ras` is the version of NCCL that answered, or empty; `moving`: some of its counts grew meanwhile, so that
+    nobody is accused for sure. `lagging`: who was behind in most of LOOKS looks, where they grew.
     """
 
     node: str
@@ -105,25 +108,49 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
     pool = ThreadPoolExecutor(8)
     asked = {pool.submit(_ras, place, addresses, pids, until) for place in _places(environments.values())}
     shown = pool.submit(_gpus, until)
+    seen = time.monotonic()
+    first = [_process(each, rank, environments[each.pid]) for each, rank in _first(found)]
     heard = [answer for each in asked if (answer := _value(each, until))]
     reports: tuple[RasReport, ...] = heard[0] if heard else ()
-    last = reports[-1] if reports else None
-    moving = len(reports) > 1 and reports[0].counts != reports[1].counts
+    moving = nccl_ras.moving(reports)
+    gpus = _value(shown, until) or ()
     return NodeRanks(
         name,
         addresses,
-        tuple(_process(each, rank, environments[each.pid]) for each, rank in _first(found)),
-        (last.version or "?") if last else "",
-        nccl_ras.accused(last)[:_ACCUSED] if last and not moving else (),
-        moving,
-        _value(shown, until) or (),
-        _lagging(reports) if moving else (),
+        _looked_at_again(first, seen, until),
+        (reports[-1].version or "?") if reports else "",
+        nccl_ras.agreed(reports)[:_ACCUSED],
+        bool(moving),
+        gpus,
+        _lagging(reports, moving),
     )
 
 
-def _lagging(reports: Sequence[RasReport]) -> tuple[Accused, ...]:
-    """Return who is behind in most reports; nobody where there are too few."""
-    behind = [each for report in reports for each in nccl_ras.accused(report) if each.how == BEHIND]
+def _looked_at_again(processes: Sequence[RankProcess], seen: float, until: float) -> tuple[RankProcess, ...]:
+    """Return them with a state that lasts, where one tells that they do not run: all stop for a moment."""
+    if any(each.state.startswith(_HALTED) for each in processes):
+        time.sleep(max(min(seen + _STILL, until - _LAST) - time.monotonic(), 0.0))
+    return tuple(
+        replace(each, state=lasting(each.state, node_stacks.state(each.pid, stack=False)))
+        for each in processes
+    )
+
+
+def lasting(before: str, now: str) -> str:
+    """Return the state of two looks: one in which a process halts only where both have it."""
+    if now.startswith(_HALTED) and before[:1] != now[:1]:
+        return "" if before.startswith(_HALTED) else before
+    return now
+
+
+def _lagging(reports: Sequence[RasReport], moving: Collection[str]) -> tuple[Accused, ...]:
+    """Return who is behind in most reports in what grows; nobody where there are too few."""
+    behind = [
+        each
+        for report in reports
+        for each in nccl_ras.accused(report)
+        if each.how == BEHIND and each.communicator in moving
+    ]
     times = Counter(each.member.process or each.member.rank for each in behind)
     latest = {each.member.process or each.member.rank: each for each in behind}
     late = [replace(each, looks=times[who]) for who, each in latest.items() if times[who] >= _LATE * LOOKS]

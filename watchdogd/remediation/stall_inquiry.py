@@ -19,27 +19,31 @@ from itertools import islice
 
 from watchdogd.batch import node_steps, slurmtext
 from watchdogd.config import switch_places
-from watchdogd.errors import UsageError, WatchdogError
+from watchdogd.errors import UnreadableError, UsageError, WatchdogError
 from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import IncidentEvent
+from watchdogd.parsers import guard_heartbeat
 from watchdogd.plugin import SLOW, Job, Result, Run, Suspect
 from watchdogd.probe import node_ranks
 from watchdogd.probe.node_answers import query_gpus
 from watchdogd.probe.node_ranks import NodeRanks
-from watchdogd.remediation import suspects
+from watchdogd.remediation import accusations, nccl_suspects, suspects
 from watchdogd.remediation.models import ActionTask
-from watchdogd.remediation.suspects import Suspicion
+from watchdogd.remediation.suspects import Suspicion, short
 from watchdogd.stacks import stack_collection
 from watchdogd.stacks.stack_folding import Process
 from watchdogd.system import command
 from watchdogd.system.pathname import file_name
+from watchdogd.system.smallfile import read_head
 
-PATIENCE = 9.5
+PATIENCE = 9.3
 """Seconds from the confirmation of a stall to its message, at most."""
 MOST = 8
 """Runs that are asked about in one round: more that stall at once have one cause, which is none of theirs."""
-_NODES, _GUARDS = 8.5, 8.0
+_NODES, _GUARDS, _LISTING = 8.5, 8.0, 0.2
+_BEAT = 1 << 16
+"""Bytes of a heartbeat that are read."""
 _STARTING = 2.0
 """Seconds of a node's deadline that starting there and collecting may take."""
 
@@ -63,22 +67,30 @@ class StallInquiry:
 
 @dataclass(slots=True)
 class RunEvidence:
-    """Evidence of one run; each part is set once, whole, by the thread that asks for it."""
+    """Evidence of one run; each part is set once, whole, by the thread that asks for it.
+
+    `beats`: nodes, by their short names, and processes whose Guards left a heartbeat.
+    """
 
     nodes: tuple[NodeRanks, ...] = ()
     silent: Mapping[str, str] = field(default_factory=dict)
     guards: tuple[Process, ...] = ()
+    beats: frozenset[tuple[str, int]] = frozenset()
     closed: str = ""
 
     def suspects(self, *, slow: bool = False) -> list[Suspect]:
         """Return whom all of it accuses of a stall, or of being `slow`."""
         if slow:
-            return list(suspects.of_slow(self.nodes, self.guards))
-        expected = {each.rank: node.node for node in self.nodes for each in node.processes}
-        ranks = {rank: node for rank, node in expected.items() if rank is not None}
+            return list(accusations.of_slow(self.nodes, self.guards))
+        beating = {
+            each.rank: node.node
+            for node in self.nodes
+            for each in node.processes
+            if each.rank is not None and any((short(node.node), pid) in self.beats for pid in each.pids)
+        }
         return [
-            *suspects.of_nodes(self.nodes, self.silent),
-            *suspects.of_guards(self.guards, ranks),
+            *accusations.of_nodes(self.nodes, self.silent),
+            *accusations.of_guards(self.guards, beating),
         ]
 
 
@@ -103,7 +115,7 @@ def with_evidence(
     ]
     for thread in threads:
         thread.join(max(until - time.monotonic(), 0.0))
-    named = {id(stall.event): _named(stall, seen[stall.task.record.run]) for stall in stalls}
+    named = {id(stall.event): _named(stall, seen[stall.task.record.run], until) for stall in stalls}
     return tuple(named.get(id(event), event) for event in events)
 
 
@@ -135,16 +147,18 @@ def _begun(
     return thread
 
 
-def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
+def _named(stall: StallInquiry, seen: RunEvidence, until: float) -> IncidentEvent:
     """Name the suspect, which the first line keeps, and put what is known of it below."""
     event, result, task, run = stall.event, stall.result, stall.task, stall.task.record.run
     slow = result.kind == SLOW
     try:
         found = suspects.merge([*result.suspects, *seen.suspects(slow=slow)])
-        lines = [*found.lines(), *([] if slow else suspects.notes(seen.nodes))]
-        if task.run is not None:
-            why = f"incident {task.incident.id}"
-            put_under_suspicion(task.home, task.run, found, why, task.suspect_for)
+        lines = [*found.lines(), *([] if slow else accusations.notes(seen.nodes, seen.silent))]
+        if task.run is not None and found.sure:
+            why, hosts = f"incident {task.incident.id}", hosts_of(task.queue)
+            listing = partial(put_under_suspicion, task.home, task.run, hosts, found, why, task.suspect_for)
+            if thread := _begun(lambda _task, _seen: listing(), task, seen):
+                thread.join(max(until + _LISTING - time.monotonic(), 0.0))
     except Exception:  # a fault of ours: the message goes without it
         log.exception("evidence of %s", run)
         return event
@@ -160,12 +174,27 @@ def _named(stall: StallInquiry, seen: RunEvidence) -> IncidentEvent:
     return replace(event, summary=summary, suspect=suspect, details=details, notes=tuple(notes))
 
 
-def put_under_suspicion(home: Home, run: Run, found: Suspicion, why: str, lasts: float) -> None:
-    """List the nodes of culprits for the run's next jobs, where the evidence is strong and they are few."""
-    nodes = {each.node: each for each in reversed(found.culprits) if each.node}
+def hosts_of(jobs: Iterable[Job]) -> dict[str, str]:
+    """Return the nodes of the jobs that work: short name → the batch system's."""
+    working = (node for job in jobs if job.working for node in slurmtext.expand_hostlist(job.nodes))
+    return {short(node): node for node in working}
+
+
+def put_under_suspicion(
+    home: Home, run: Run, hosts: Mapping[str, str] | None, found: Suspicion, why: str, lasts: float
+) -> None:
+    """List the nodes of culprits for the run's next jobs, where the evidence is strong and they are few.
+
+    Only those of `hosts` are listed, as the batch system calls them: it refuses a job without a node that it
+    does not know. None: it named them itself.
+    """
+    nodes = {short(each.node): each for each in reversed(found.culprits) if each.node}
     if not found.sure or len(nodes) > suspect_nodes.MOST or run.backend == "process":
         return
-    for node, culprit in nodes.items():
+    for name, culprit in nodes.items():
+        node = culprit.node if hosts is None else hosts.get(name, "")
+        if not node:
+            continue
         reason = f"{why}: {culprit} {culprit.said[0].what}"
         try:
             suspect_nodes.add(home, node, run.name, reason, lasts, by_hand=False)
@@ -207,8 +236,10 @@ def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
         hosts = slurmtext.expand_hostlist(job.nodes)
         heard = node_steps.run_on_nodes(job.raw_id, hosts, argv, deadline=_NODES)
         if not heard.denied:
-            answers = [ranks for text in heard.texts.values() if (ranks := node_ranks.read(text))]
-            return RunEvidence(tuple(answers), {} if heard.trouble else heard.silent)
+            answers = {node: node_ranks.read(text) for node, text in heard.texts.items()}
+            partly = {node: "its answer broke off" for node, ranks in answers.items() if ranks is None}
+            whole = tuple(ranks for ranks in answers.values() if ranks)
+            return RunEvidence(whole, {} if heard.trouble else {**heard.silent, **partly})
     left = query_gpus(run, job, deadline=_NODES, now=time.time())
     nodes = tuple(NodeRanks(node.name, (), (), gpus=node.readout.gpus) for node in left.nodes)
     return RunEvidence(nodes, closed=left.closed)
@@ -216,13 +247,26 @@ def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
 
 def _has_guards(task: ActionTask) -> bool:
     """Return whether a Guard of the run beats, or did."""
+    return bool(_beat_files(task))
+
+
+def _beat_files(task: ActionTask) -> list[str]:
     run = task.record.run
     inbox = switch_places.find_or_default(str(task.home.path), run, "kill").inbox
-    return bool(glob.glob(os.path.join(glob.escape(inbox), f"{file_name(run)}.beat.*")))
+    return glob.glob(os.path.join(glob.escape(inbox), f"{file_name(run)}.beat.*"))
+
+
+def _beats(task: ActionTask) -> Iterator[tuple[str, int]]:
+    """Yield where the Guards run that beat: the others write nothing before they are asked."""
+    for path in _beat_files(task):
+        with contextlib.suppress(OSError, UnreadableError):
+            beat = guard_heartbeat.read(read_head(path, _BEAT)[0].decode("utf-8", "replace"), 0.0)
+            yield short(beat.host), beat.pid
 
 
 def _ask_guards(task: ActionTask, seen: RunEvidence) -> None:
     """Ask the Guards, who write when they are asked."""
     home, run = str(task.home.path), task.record.run
-    answers = stack_collection.ask(home, run, _GUARDS, lambda heard: heard == suspects.world(seen.nodes))
+    seen.beats = frozenset(_beats(task))
+    answers = stack_collection.ask(home, run, _GUARDS, lambda heard: heard == nccl_suspects.world(seen.nodes))
     seen.guards = answers.processes

@@ -1,0 +1,191 @@
+"""NCCL's RAS report as the text that people read.
+
+It names ranks only where they are fewer than half: of the others it gives numbers. Until 2.25 all kinds of
+operations were counted as one ("collective"). Lines that are not known are passed over: each release has
+others.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from watchdogd.errors import UnreadableError
+from watchdogd.parsers.nccl_ras_models import Communicator, RasMember, RasReport
+from watchdogd.system.number import digits
+
+_HEAD = re.compile(r"(?:NCCL version (\S+)|Job summary$|Communicators\.\.\.)")
+_ROW = re.compile(r"\s*(\d+)  +\d+  +\d+  +[\d-]+  +(\d+)  +\d+  +(\w+)  +[A-Z,]+$")
+_COMMUNICATOR = re.compile(r"#(\d+)-\d+ \(([0-9a-f]+)\) (\w+)$")
+_KIND = re.compile(r"  Communicator ranks have different (\w+) operation counts$")
+_STATUS = re.compile(r"  (\d+) ranks have status (\w+)$")
+_REPORTED = re.compile(r"  \d+ ranks reported (.+)$")
+_NONE = "have not launched any operations"
+_RANKS = re.compile(rf"  (\d+) ranks (?:have launched up to operation (\d+)|{_NONE})$")
+_RANK = re.compile(
+    r"  Rank (\d+)(?: has launched up to operation (\d+)| has not launched (any) operations"
+    r"| has status (\w+)| reported (.+?))?"
+    r" -- "
+    r"(?:GPU (\d+)(?: \(NVML (\d+)\))? managed by process (\d+) on node (\S+)|\[process)"
+)
+_PROCESS = re.compile(r"  Process (\d+) on node (\S+) managing GPUs? (\d[\d,]*)(?: \(NVML (\d[\d,]*)\))?")
+_MISSING = re.compile(r"  The missing ranks?: (\d[\d,]*)$")
+_TIMEOUTS = re.compile(r"  Encountered (\d+) communication timeouts?")
+
+
+def read(text: str) -> RasReport:
+    """Read all whole lines; the last one may be cut off. UnreadableError where it is no answer of RAS."""
+    reading = _Reading()
+    for line in text[: text.rfind("\n") + 1].splitlines():
+        reading.take(line.rstrip())
+    if not reading.begun:
+        raise UnreadableError(f"no answer of NCCL's RAS: {text[:80]!r}")
+    return reading.report()
+
+
+@dataclass(slots=True)
+class _Section:
+    """All that is said of one communicator."""
+
+    name: str
+    group: str
+    members: dict[int, RasMember] = field(default_factory=dict)
+    launched: dict[str, dict[int, int]] = field(default_factory=dict)
+    missing: dict[int, RasMember] = field(default_factory=dict)
+    states: dict[str, int] = field(default_factory=dict)
+    odd: list[tuple[RasMember, str]] = field(default_factory=list)
+    errors: list[tuple[RasMember, str]] = field(default_factory=list)
+
+    def note(self, kind: str, launched: int, ranks: int) -> None:
+        kinds = self.launched.setdefault(kind, {})
+        kinds[launched] = kinds.get(launched, 0) + ranks
+
+    def launch(self, member: RasMember, kind: str, launched: int) -> None:
+        known = self.members.get(member.rank or 0, member)
+        self.members[member.rank or 0] = replace(known, counts={**known.counts, kind: launched})
+
+
+class _Reading:
+    """The text, a line at a time."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self._version = ""
+        self._groups: dict[str, tuple[int, str]] = {}
+        self._sections: dict[tuple[str, str], _Section] = {}
+        self._absent: list[RasMember] = []
+        self._timeouts = 0
+        self._now: _Section | None = None
+        self._heads = self._kind = self._state = self._error = ""
+        self._launch: int | None = None
+
+    def take(self, line: str) -> None:
+        if not line.startswith(" "):
+            self._heading(line)
+        elif row := _ROW.match(line):
+            self._groups[row[1]] = digits(row[2]), row[3]
+        elif self._now is None or not self._said(line, self._now):
+            self._other(line)
+
+    def report(self) -> RasReport:
+        found = [each for section in self._sections.values() if (each := self._communicator(section))]
+        if len(self._absent) == 1:  # until 2.25 one list has their numbers, the other their processes
+            found = [replace(each, absent=tuple(map(self._known, each.absent))) for each in found]
+        dead = {each.process for each in self._absent if each.dead}
+        found = [
+            replace(each, absent=tuple(replace(one, dead=one.process in dead) for one in each.absent))
+            for each in found
+        ]
+        return RasReport(self._version, tuple(found), tuple(self._absent), self._timeouts)
+
+    def _communicator(self, section: _Section) -> Communicator | None:
+        """Return it without ranks that it cannot have; 2.27 lists some that are memory of something else."""
+        size, state = self._groups.get(section.group, (None, ""))
+        if size == 0 or state == "NOCOMM":
+            return None
+        within = [each for each in section.members.values() if _is_of(each, size)]
+        return Communicator(
+            section.name,
+            size,
+            tuple(within),
+            tuple(each for each in section.missing.values() if _is_of(each, size)),
+            section.launched,
+            section.states,
+            tuple(each for each in section.odd if _is_of(each[0], size)),
+            tuple(each for each in section.errors if _is_of(each[0], size)),
+        )
+
+    def _known(self, member: RasMember) -> RasMember:
+        return replace(self._absent[0], rank=member.rank) if member.pid is None else member
+
+    def _heading(self, line: str) -> None:
+        if head := _HEAD.match(line):
+            self.begun, self._version = True, head[1] or self._version
+        if line:
+            self._topic()
+        if comm := _COMMUNICATOR.match(line):
+            key = line.partition(" ")[0], comm[2]
+            self._now = self._sections.setdefault(key, _Section(comm[2], comm[1]))
+            self._heads = comm[3]
+        elif line.isupper():
+            self._now, self._heads = None, line
+
+    def _topic(self, kind: str = "", state: str = "", error: str = "") -> None:
+        self._kind, self._state, self._error, self._launch = kind, state, error, None
+
+    def _said(self, line: str, now: _Section) -> bool:
+        """Take what is said of a communicator, and return whether it was that."""
+        if kind := _KIND.match(line):
+            self._topic(kind=kind[1])
+        elif state := _STATUS.match(line):
+            self._topic(state=state[2])
+            now.states[state[2]] = digits(state[1])
+        elif error := _REPORTED.match(line):
+            self._topic(error=error[1])
+        elif self._kind and (ranks := _RANKS.match(line)):
+            self._launch = digits(ranks[2] or "0")
+            now.note(self._kind, self._launch, digits(ranks[1]))
+        elif rank := _RANK.match(line):
+            self._rank(rank, now)
+        else:
+            return False
+        return True
+
+    def _rank(self, rank: re.Match[str], now: _Section) -> None:
+        number, gpu = digits(rank[1]), rank[7] or rank[6]
+        pid = digits(rank[8]) if rank[8] else None
+        member = RasMember(number, (rank[9] or "").partition("%")[0], pid, digits(gpu) if gpu else None)
+        if self._heads == "INCOMPLETE":
+            now.missing[number] = member
+        elif rank[4]:
+            self._topic(state=rank[4])
+            now.states[rank[4]] = now.states.get(rank[4], 0) + 1
+            now.odd.append((member, rank[4]))
+        elif self._state:
+            now.odd.append((member, self._state))
+        elif error := rank[5] or self._error:
+            now.errors.append((member, error))
+        elif self._kind:
+            self._launched(rank, member, now)
+
+    def _launched(self, rank: re.Match[str], member: RasMember, now: _Section) -> None:
+        launched = digits(rank[2]) if rank[2] else 0 if rank[3] else self._launch
+        if rank[2] or rank[3]:
+            now.note(self._kind, launched or 0, 1)
+        if launched is not None:
+            now.launch(member, self._kind, launched)
+
+    def _other(self, line: str) -> None:
+        if process := _PROCESS.match(line):
+            gpu = (process[4] or process[3]).partition(",")[0]
+            host, dead = process[2].partition("%")[0], self._heads == "DEAD"
+            self._absent.append(RasMember(None, host, digits(process[1]), digits(gpu), dead=dead))
+        elif self._now and (missing := _MISSING.match(line)):
+            numbers = [digits(rank or "0") for rank in missing[1].split(",")]
+            self._now.missing |= {number: RasMember(number) for number in numbers}
+        elif times := _TIMEOUTS.match(line):
+            self._timeouts = digits(times[1])
+
+
+def _is_of(member: RasMember, size: int | None) -> bool:
+    return size is None or (member.rank or 0) < size

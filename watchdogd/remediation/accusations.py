@@ -1,0 +1,220 @@
+"""What nodes and Guards accuse of a stall, or of slowness. Pure.
+
+Few are accused beside many: what half of them have in common is no verdict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import median, median_high
+
+from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
+from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.plugins.gpu_health import activity
+from watchdogd.plugins.gpu_health.activity import NamedGpu
+from watchdogd.probe.node_ranks import NodeRanks
+from watchdogd.remediation import nccl_suspects
+from watchdogd.remediation.suspects import CAUSE
+from watchdogd.stacks import stack_folding
+from watchdogd.stacks.stack_folding import Group, Process
+
+BUSY, SLOW_CLOCK, LIKE_POWER, PEERS = 50.0, 0.8, 0.8, 4
+"""Per cent of utilisation from which a GPU works; the share of its peers' clock below which it is slow, that
+of its power which they draw at least, and how many there are at least, itself among them."""
+GPU, GUARD, NODE = "GPU", "Guard", "node"
+
+
+def of_nodes(nodes: Sequence[NodeRanks], silent: Collection[str]) -> Iterator[Suspect]:
+    """Return what the nodes say, and what it says that some say nothing."""
+    yield from nccl_suspects.of_stalled(nodes, silent)
+    yield from _of_gpus(nodes)
+    yield from _of_states(nodes)
+    if not silent:
+        yield from _of_lost(nodes)
+    elif _is_minority(len(silent), len(nodes) + len(silent)):
+        yield from (Suspect(NODE, "does not answer, while others do", FAIR, node=name) for name in silent)
+
+
+def of_slow(nodes: Sequence[NodeRanks], guards: Sequence[Process]) -> Iterator[Suspect]:
+    """Return who may slow a run down that gets on.
+
+    A stack is looked at once, so that it says little; steps of the Guards differ by the moment of their call.
+    """
+    yield from nccl_suspects.of_slow(nodes)
+    yield from _of_throttled(nodes)
+    ranked = [each for each in guards if each.rank is not None]
+    yield from (replace(each, strength=WEAK) for each in _of_stacks(ranked))
+
+
+def _of_throttled(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
+    """Accuse GPUs that slow themselves down, and those at work with a clock far below their peers'."""
+    gpus = [(node.node, gpu) for node in nodes for gpu in node.gpus]
+    slowed = [(node, gpu) for node, gpu in gpus if gpu.throttled]
+    if _few(len(slowed), len(gpus)):
+        for node, gpu in slowed:
+            what = f"is throttled ({', '.join(gpu.throttled)})"
+            yield Suspect(GPU, what, FAIR, node=node, gpu=gpu.index)
+    busy = [(node, gpu) for node, gpu in gpus if _works(gpu)]
+    for node, gpu in busy:
+        clocks = [each.clock_mhz or 0.0 for _, each in busy if _is_peer(each, gpu)]
+        usual = median(clocks) if len(clocks) >= PEERS else 0.0
+        slower = [clock for clock in clocks if clock < SLOW_CLOCK * usual]
+        if gpu.clock_mhz in slower and _is_minority(len(slower), len(clocks)) and not gpu.throttled:
+            what = f"works at {gpu.clock_mhz:.0f} MHz, the others at {usual:.0f} MHz"
+            yield Suspect(GPU, what, FAIR, node=node, gpu=gpu.index)
+
+
+def _works(gpu: Gpu) -> bool:
+    """Return whether it computes: one that waits for others is as busy, at a power near idle."""
+    waits = gpu.power_w is not None and gpu.power_w <= activity.NEAR_IDLE * (gpu.power_cap_w or 0.0)
+    return (gpu.utilisation or 0.0) >= BUSY and bool(gpu.clock_mhz) and not waits
+
+
+def _is_peer(other: Gpu, gpu: Gpu) -> bool:
+    """Return whether their clocks compare: one model at work that draws no less, which lowers clocks too."""
+    return other.name == gpu.name and (other.power_w or 0.0) >= LIKE_POWER * (gpu.power_w or 0.0)
+
+
+def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[str]:
+    """Return what is seen and accuses nobody."""
+    yield from nccl_suspects.notes(nodes, silent)
+    if nodes and silent and not _is_minority(len(silent), len(nodes) + len(silent)):
+        yield f"node: {len(silent)} of {len(nodes) + len(silent)} nodes do not answer"
+    states = [each.state for node in nodes for each in node.processes]
+    for letter in ("T", "t", "Z"):
+        alike = [state for state in states if state.startswith(letter)]
+        if len(alike) > 1 and not _few(len(alike), len(states)):
+            yield f"process: of {len(states)} ranks {len(alike)} are {alike[0]}"
+
+
+def _few(part: int, whole: int) -> bool:
+    """Return whether so many stand out of the whole: fewer than half, or one of two."""
+    return _is_minority(part, whole) or (part, whole) == (1, 2)
+
+
+def _is_minority(part: int, whole: int) -> bool:
+    return 0 < 2 * part < whole
+
+
+def of_guards(processes: Sequence[Process], expected: Mapping[int, str]) -> Iterator[Suspect]:
+    """Compare the ranks' steps, where their stacks stand, and who wrote nothing.
+
+    `expected`: rank → node of those whose Guards are known to beat.
+    """
+    ranked = [each for each in processes if each.rank is not None]
+    steps = {each.rank: each.step for each in ranked if each.step is not None}
+    low, usual = (min(steps.values()), median_high(steps.values())) if steps else (0, 0)
+    late = [each for each in ranked if each.step == low < usual]
+    if _few(len(late), len(steps)):
+        strength = SURE if usual - low == 1 and len(steps) > 2 else FAIR  # ranks in step differ by one
+        for each in late:
+            what = f"is at step {each.step}, the others at {usual}"
+            yield Suspect(GUARD, what, strength, each.rank, each.node, pid=each.pid)
+    mute = sorted(expected.keys() - {each.rank for each in ranked})
+    if ranked and (len(expected) == 1 or _few(len(mute), len(expected))):
+        for rank in mute:
+            yield Suspect(GUARD, "does not answer its Guard's call", FAIR, rank, expected[rank])
+    yield from _of_stacks(ranked)
+
+
+def _of_stacks(ranked: Sequence[Process]) -> Iterator[Suspect]:
+    """Accuse the few that stand elsewhere than all others.
+
+    Those wait in a collective, or at one place, as they do in backward, where no Python frame says that it
+    communicates. Another line of the same function says little: one rank alone may write the log, and wait
+    for its GPU there.
+    """
+    folded = stack_folding.fold(ranked)
+    waiting = [group for group in folded.others if group.waits_in] or [*folded.others[:1]]
+    odd = [(each, group) for group in folded.odd for each in group.members]
+    if not waiting or not _few(len(odd), folded.ranks) or len(folded.others) > len(waiting):
+        return
+    for each, group in odd:
+        what = f"stands in {_place(group)}, the others in {_place(waiting[0])}"
+        strength = WEAK if _function(group) == _function(waiting[0]) else FAIR
+        yield Suspect(GUARD, what, strength, each.rank, each.node, pid=each.pid)
+
+
+def _function(group: Group) -> tuple[str, str] | None:
+    """Return the function of its own code in which it stands; None where it waits in a collective."""
+    return (group.place.file, group.place.function) if group.place and not group.waits_in else None
+
+
+def _place(group: Group) -> str:
+    return group.waits_in or str(group.place or "no frame")
+
+
+def _of_gpus(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
+    gpus = {f"{node.node}/{gpu.label}": (node.node, gpu) for node in nodes for gpu in node.gpus}
+    moment = activity.classify([NamedGpu(name, gpu) for name, (_, gpu) in gpus.items()])
+    if not moment.hung or not _few(len(moment.quiet), len(moment.quiet) + len(moment.waiting)):
+        return
+    watts = max((each.gpu.power_w or 0.0 for each in moment.waiting), default=0.0)
+    for each in moment.quiet:
+        node, gpu = gpus[each.name]
+        what = f"does nothing, while {len(moment.waiting)} wait at 100 % and {watts:.0f} W"
+        yield Suspect(GPU, what, FAIR, node=node, gpu=gpu.index)
+
+
+def _of_states(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
+    """Accuse processes that are stopped, ended, or in the kernel, where they are few.
+
+    All of them may be suspended, or write and stand in the kernel for it.
+    """
+    every = [(node.node, each) for node in nodes for each in node.processes]
+    alike = Counter(each.state[:1] for _, each in every)
+    for node, each in every:
+        what, strength = _state(each.state)
+        alone = len(every) == 1 and strength == SURE
+        if what and (alone or _few(alike[each.state[:1]], len(every))):
+            yield Suspect(CAUSE, what, FAIR if alone else strength, each.rank, node, pid=each.pid)
+
+
+def _state(state: str) -> tuple[str, int]:
+    if state.startswith("T"):
+        return "is stopped by a signal", SURE
+    if state.startswith("t"):
+        return "is held by a debugger", SURE
+    if state.startswith(("Z", "X")):
+        return "has ended", SURE
+    return (f"waits in the kernel: {state}", FAIR) if state.startswith("D") else ("", 0)
+
+
+def _of_lost(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
+    """Accuse ranks that are missing on a node which has others of its own.
+
+    A node without any may never have had some, as the last ranks of a WORLD_SIZE that is too large.
+    """
+    size = nccl_suspects.world(nodes) or 0
+    there = {each.rank for node in nodes for each in node.processes if each.rank is not None}
+    homes = _homes(nodes, size)
+    gone = {rank: homes[rank] for rank in sorted(homes.keys() - there)}
+    if there and _is_minority(len(gone), len(there) + len(gone)):
+        for rank, node in gone.items():
+            strength = SURE if rank < max(there) else FAIR
+            yield Suspect(CAUSE, "has no process any more", strength, rank, node)
+
+
+def _homes(nodes: Sequence[NodeRanks], size: int) -> dict[int, str]:
+    """Return the node of each rank, where ranks are spread evenly, in blocks or in turns; else none.
+
+    Nodes without ranks, or with processes whose rank is not known, are left out.
+    """
+    per, rest = divmod(min(size, 100_000), len(nodes) or 1)
+    layouts: tuple[Callable[[int], int], ...] = (lambda rank: rank // per, lambda rank: rank % len(nodes))
+    for layout in layouts if per and not rest else ():
+        found: dict[int, list[NodeRanks]] = defaultdict(list)
+        for node in nodes:
+            for part in {layout(each.rank) for each in node.processes if each.rank is not None}:
+                found[part].append(node)
+        owners = [owner for part in found.values() for owner in part]
+        if len(owners) == len({each.node for each in owners}) == len(found):
+            names = {
+                part: node.node
+                for part, (node,) in found.items()
+                if all(each.rank is not None for each in node.processes)
+            }
+            return {rank: names[layout(rank)] for rank in range(per * len(nodes)) if layout(rank) in names}
+    return {}

@@ -1,0 +1,154 @@
+"""From what NCCL's RAS says on the nodes of a job to suspects. Pure.
+
+Each node's RAS was asked for itself: what only some of them say, or what is said while counts still grow
+anywhere, is not sure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
+from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, ERROR, INSTEAD, STATE, Accused
+from watchdogd.probe.node_ranks import LOOKS, NodeRanks, RankProcess
+from watchdogd.stacks import stack_folding
+from watchdogd.system.number import count
+
+SOURCE = "NCCL"
+
+
+def of_stalled(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[Suspect]:
+    """Return whom RAS accuses of a stall."""
+    places = _Places.of(nodes, silent)
+    heard = [node for node in nodes if node.ras]
+    apart, seen = unreached(nodes, silent), set()
+    for node in heard:
+        for each in node.accused:
+            charge = each.how, each.process
+            where = places.node_of(each.member.host)
+            if charge in seen or (each.how == ABSENT and {node.node, where} <= apart):
+                continue
+            seen.add(charge)
+            agreed = all(charge in _charges(other) for other in heard)
+            sure = agreed and not each.unsure and not any(other.moving for other in heard)
+            yield places.accusation(each, sure)
+
+
+def of_slow(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
+    """Return who launched less than the others most of the time."""
+    places = _Places.of(nodes, ())
+    for each in dict.fromkeys(each for node in nodes for each in node.lagging):
+        yield places.accusation(each, sure=False)
+
+
+def unreached(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> set[str]:
+    """Return the nodes that miss each other's processes, which their own RAS does hear."""
+    places, missed = _Places.of(nodes, silent), defaultdict(set)
+    heard = {node.node: node for node in nodes if node.ras}
+    for node in heard.values():
+        for each in node.accused:
+            where = places.node_of(each.member.host)
+            if (
+                each.how == ABSENT
+                and where in heard
+                and (each.how, each.process) not in _charges(heard[where])
+            ):
+                missed[node.node].add(where)
+    return {one for one, others in missed.items() if any(one in missed.get(other, ()) for other in others)}
+
+
+def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[str]:
+    """Return what NCCL says beside whom it accuses."""
+    heard = [each for each in nodes if each.ras]
+    if apart := unreached(nodes, silent):
+        yield f"NCCL: the nodes do not reach one another: {stack_folding.names(apart)}"
+    elif any(each.moving for each in heard):
+        yield "NCCL: its operation counts still grow"
+    elif heard and not any(each.accused for each in heard):
+        yield "NCCL: all ranks have launched the same operations: is it the network, or a GPU?"
+
+
+def world(nodes: Sequence[NodeRanks]) -> int | None:
+    """Return how many ranks the run has, as its processes were told."""
+    sizes = {count(each.env.get("WORLD_SIZE", "")) for node in nodes for each in node.processes} - {None}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _charges(node: NodeRanks) -> set[Hashable]:
+    return {(each.how, each.process) for each in node.accused}
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the processes of a job are: `names` of nodes by address, where only one has it."""
+
+    names: dict[str, str]
+    elsewhere: str
+    shared: frozenset[str]
+    processes: tuple[tuple[str, RankProcess], ...]
+    size: int | None
+
+    @classmethod
+    def of(cls, nodes: Sequence[NodeRanks], silent: Collection[str]) -> _Places:
+        found: dict[str, set[str]] = defaultdict(set)
+        for node in nodes:
+            for address in node.addresses:
+                found[address].add(node.node)
+        return cls(
+            {address: min(names) for address, names in found.items() if len(names) == 1},
+            next(iter(silent)) if len(silent) == 1 else "",
+            frozenset(address for address, names in found.items() if len(names) > 1),
+            tuple((node.node, each) for node in nodes for each in node.processes),
+            world(nodes),
+        )
+
+    def node_of(self, host: str) -> str:
+        """Return the node with this address: one that no node has is the silent one's, where that is one."""
+        if host in self.names:
+            return self.names[host]
+        return self.elsewhere if self.elsewhere and host and host not in self.shared else host
+
+    def accusation(self, each: Accused, sure: bool) -> Suspect:
+        """Accuse a rank of the run where its communicator spans that, else the one whose process it is.
+
+        Numbers of processes are those of containers, so that several on a node may have the same.
+        """
+        member, node = each.member, self.node_of(each.member.host)
+        here = [own for name, own in self.processes if name == node and member.pid in own.pids]
+        process = here[0] if len(here) == 1 else None
+        rank = process.rank if process else None
+        if member.rank is not None and each.size is not None and each.size == self.size:
+            rank, process = member.rank, None
+            mine = [(name, own) for name, own in self.processes if own.rank == rank]
+            if len(mine) == 1:
+                known = node in {name for name, _ in self.processes}
+                node, process = (node, None) if known and mine[0][0] != node else mine[0]
+                sure = sure and process is not None
+        pid = process.pid if process else None if here else member.pid
+        what, strength = _what(each)
+        if rank is None and member.rank is not None:
+            rest = f" of {each.size}" if each.size else ""
+            what += f" (rank {member.rank}{rest} of communicator {each.communicator[:16]})"
+        return Suspect(SOURCE, what, strength if sure else min(strength, FAIR), rank, node, member.gpu, pid)
+
+
+def _what(each: Accused) -> tuple[str, int]:
+    if each.looks:
+        return f"has launched fewer operations than the others in {each.looks} of {LOOKS} looks", FAIR
+    kind = "collective operation" if each.kind == "collective" else each.kind
+    operation = f"{kind} {each.number}"
+    if each.how == ABSENT:
+        return "does not answer NCCL" + (", which has given it up" if each.member.dead else ""), SURE
+    if each.how == INSTEAD:
+        return f"has entered {each.other} in place of {operation}", SURE
+    if each.how == AHEAD:
+        return f"alone has entered {operation}", WEAK
+    if each.how == STATE:
+        return f"has a communicator in state {each.other}, the others in {each.kind}", FAIR
+    if each.how == ERROR:
+        return f"has reported to NCCL: {each.other}", FAIR
+    return f"is behind: it has not entered {operation}" + (
+        f", and is {each.by} behind" if each.by > 1 else ""
+    ), SURE
