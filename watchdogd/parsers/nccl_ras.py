@@ -185,11 +185,11 @@ def _unequal(comm: Communicator) -> list[Accused]:
         first = [each for each in comm.members if each.counts.get(kind) == top]
         ahead |= {each.rank: (top, kind) for each in first}
         if 2 * ranks[low] <= total:
+            charge = kind, low + 1, usual - low
+            scattered = 2 * ranks[usual] < total  # nothing that most have in common
             for each in comm.members:
                 if each.counts.get(kind) == low:
-                    behind[each.rank] = Accused(
-                        BEHIND, each, comm.name, comm.size, kind, low + 1, usual - low
-                    )
+                    behind[each.rank] = Accused(BEHIND, each, comm.name, comm.size, *charge, unsure=scattered)
         else:
             few += [Accused(AHEAD, each, comm.name, comm.size, kind, top) for each in first]
     swapped = [

@@ -50,6 +50,7 @@ class _Section:
     name: str
     group: str
     members: dict[int, RasMember] = field(default_factory=dict)
+    counts: dict[int, dict[str, int]] = field(default_factory=dict)
     launched: dict[str, dict[int, int]] = field(default_factory=dict)
     missing: dict[int, RasMember] = field(default_factory=dict)
     states: dict[str, int] = field(default_factory=dict)
@@ -61,8 +62,9 @@ class _Section:
         kinds[launched] = kinds.get(launched, 0) + ranks
 
     def launch(self, member: RasMember, kind: str, launched: int) -> None:
-        known = self.members.get(member.rank or 0, member)
-        self.members[member.rank or 0] = replace(known, counts={**known.counts, kind: launched})
+        rank = member.rank or 0
+        self.members.setdefault(rank, member)
+        self.counts.setdefault(rank, {})[kind] = launched
 
 
 class _Reading:
@@ -103,7 +105,11 @@ class _Reading:
         size, state = self._groups.get(section.group, (None, ""))
         if size == 0 or state == "NOCOMM":
             return None
-        within = [each for each in section.members.values() if _is_of(each, size)]
+        within = [
+            RasMember(rank, each.host, each.pid, each.gpu, section.counts[rank])
+            for rank, each in section.members.items()
+            if _is_of(each, size)
+        ]
         return Communicator(
             section.name,
             size,
@@ -135,7 +141,9 @@ class _Reading:
 
     def _said(self, line: str, now: _Section) -> bool:
         """Take what is said of a communicator, and return whether it was that."""
-        if kind := _KIND.match(line):
+        if rank := _RANK.match(line):
+            self._rank(rank, now)
+        elif kind := _KIND.match(line):
             self._topic(kind=kind[1])
         elif state := _STATUS.match(line):
             self._topic(state=state[2])
@@ -145,8 +153,6 @@ class _Reading:
         elif self._kind and (ranks := _RANKS.match(line)):
             self._launch = digits(ranks[2] or "0")
             now.note(self._kind, self._launch, digits(ranks[1]))
-        elif rank := _RANK.match(line):
-            self._rank(rank, now)
         else:
             return False
         return True
