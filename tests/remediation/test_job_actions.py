@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from watchdogd.batch import live_job
 from watchdogd.batch.live_job import LiveJob
 from watchdogd.batch.models import Job
 from watchdogd.config import switch_places
-from watchdogd.errors import SlurmSilentError, WatchdogError
+from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import suspect_nodes, switches
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident
@@ -173,22 +174,25 @@ def test_nodes_under_suspicion_are_left_out_beside_those_of_the_script(desk: Des
 
 
 @pytest.mark.parametrize(
-    ("before", "listed", "ended", "change", "text"),
+    ("before", "listed", "ended", "job", "change", "text"),
     [
-        ("(null)", ["n7"], [], "n7", "without n7"),
-        ("n[1-2]", ["n7"], [], "n1,n2,n7", "without n7"),
-        ("n1,n7", ["n7"], [], None, "without n7"),
-        ("n1,n7", [], ["n7"], "n1", "no node is under strong suspicion"),
-        ("n1", [], [], None, "no node is under strong suspicion"),
+        ("(null)", ["n7"], [], "501", "n7", "without n7"),
+        ("n[1-2]", ["n7"], [], "501", "n1,n2,n7", "without n7"),
+        ("n1,n7", ["n7"], [], "501", None, "without n7"),
+        ("n1,n7", [], ["n7"], "501", "n1", "no node is under strong suspicion"),
+        ("n1,n7", [], ["n7"], "400", None, "no node is under strong suspicion"),
+        ("n1", [], [], "501", None, "no node is under strong suspicion"),
     ],
 )
 def test_a_requeued_job_leaves_out_what_is_under_suspicion_now(
-    desk: Desk, before: str, listed: list[str], ended: list[str], change: str | None, text: str
+    desk: Desk, before: str, listed: list[str], ended: list[str], job: str, change: str | None, text: str
 ) -> None:
     for node in [*listed, *ended]:
         suspect_nodes.add(desk.home, node, "glide", "", 3600, by_hand=False)
-    for node in ended:
-        suspect_nodes.remove(desk.home, node)
+    for each in suspect_nodes.listed(desk.home):
+        if each.node in ended:
+            suspect_nodes.note_job(desk.home, each, job)
+            suspect_nodes.remove(desk.home, each.node)
     desk.answers["show"] = f"JobId=501 JobName=x\n   ReqNodeList=(null) ExcNodeList={before}\n"
     outcome = desk.do("requeue", exclusion=Exclusion())
     assert outcome == ActionOutcome(
@@ -196,6 +200,55 @@ def test_a_requeued_job_leaves_out_what_is_under_suspicion_now(
     )
     updates = [words[-1] for words in desk.ran if words[1] == "update"]
     assert updates == ([f"ExcNodeList={change}"] if change else [])
+
+
+def test_what_watchdogd_left_out_of_a_job_is_known(desk: Desk) -> None:
+    """Not what the owner did, and still after the suspicion is renewed."""
+    for node in ("n1", "n7"):
+        suspect_nodes.add(desk.home, node, "glide", "", 3600, by_hand=False)
+    desk.answers["show"] = "JobId=501 JobName=x\n   ReqNodeList=(null) ExcNodeList=n1\n"
+    desk.do("requeue", exclusion=Exclusion())
+    suspect_nodes.add(desk.home, "n7", "glide", "again", 3600, by_hand=False)
+    assert {each.node: each.jobs for each in suspect_nodes.listed(desk.home)} == {"n1": (), "n7": ("501",)}
+
+
+def test_where_slurm_refuses_the_list_the_script_is_submitted_without(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.jobs = ()
+    (desk.home.path / "train.slurm").write_text("#!/bin/sh\nsleep 1\n")
+    suspect_nodes.add(desk.home, "n17", "glide", "", 3600, by_hand=False)
+    asked: list[bool] = []
+
+    def sbatch(options: Sequence[str], _script: str) -> str:
+        asked.append("--exclude=n17" in options)
+        if asked[-1]:
+            raise SlurmError("sbatch was refused: Invalid node name specified")
+        return "777"
+
+    monkeypatch.setattr("watchdogd.batch.slurm.sbatch", sbatch)
+    outcome = desk.do("resubmit", "train.slurm")
+    assert asked == [True, False]
+    why = "it leaves no node out: sbatch was refused: Invalid node name specified"
+    assert outcome.short == f"train.slurm submitted as job 777; {why}"
+    assert suspect_nodes.listed(desk.home)[0].jobs == ()
+
+
+def test_where_slurm_does_not_answer_nothing_is_submitted_twice(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.jobs = ()
+    (desk.home.path / "train.slurm").write_text("#!/bin/sh\nsleep 1\n")
+    suspect_nodes.add(desk.home, "n17", "glide", "", 3600, by_hand=False)
+    asked: list[int] = []
+
+    def sbatch(*_: object) -> str:
+        asked.append(1)
+        raise SlurmSilentError("sbatch got no answer from Slurm")
+
+    monkeypatch.setattr("watchdogd.batch.slurm.sbatch", sbatch)
+    assert not desk.do("resubmit", "train.slurm").ok
+    assert len(asked) == 1
 
 
 def test_a_job_that_cannot_be_kept_off_a_node_is_requeued_all_the_same(desk: Desk) -> None:

@@ -15,6 +15,8 @@ _USER = re.compile(rf"{_JOB} +UserId=([^(\n]+)\(\d+\)", re.MULTILINE)
 _STDOUT = re.compile(r"^ +StdOut=(.*)$", re.MULTILINE)
 _FILE = re.compile(r"^ +(StdErr|StdOut|WorkDir)=(/.*)$", re.MULTILINE)
 _EXCLUDED = re.compile(r"(?:^|\s)ExcNodeList=(\S+)", re.MULTILINE)
+_REQUESTED = re.compile(r"(?:^|\s)ReqNodeList=(\S+)", re.MULTILINE)
+_HETEROGENEOUS = re.compile(r"(?:^|\s)(?:Het|Pack)JobId=\d", re.MULTILINE)
 _HOST = re.compile(r"^ +BatchHost=(\S+)", re.MULTILINE)
 _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 
@@ -61,6 +63,17 @@ def excluded(text: str) -> str:
     """Return the host list that the first job in `scontrol show job` leaves out, or empty."""
     match = _EXCLUDED.search(text)
     return match[1] if match and match[1] != "(null)" else ""
+
+
+def requested(text: str) -> str:
+    """Return the host list that the first job in `scontrol show job` asks for by name, or empty."""
+    match = _REQUESTED.search(text)
+    return match[1] if match and match[1] != "(null)" else ""
+
+
+def is_heterogeneous(text: str) -> bool:
+    """Return whether `scontrol show job` shows a component of a heterogeneous job."""
+    return _HETEROGENEOUS.search(text) is not None
 
 
 def host(text: str) -> str:

@@ -183,11 +183,12 @@ _SCRIPT_OPTIONS = {
     "chdir": "-D",
     "job-name": "-J",
     "exclude": "-x",
+    "nodelist": "-w",
 }
 
 
 def script_options(script: str) -> dict[str, str]:
-    """Return those of partition, account, output, error, chdir, job-name and exclude that the script sets.
+    """Return those of _SCRIPT_OPTIONS (partition, output, exclude…) that the script sets.
 
     sbatch stops at the first line that is neither empty nor a comment, and takes abbreviations.
     """
@@ -199,6 +200,11 @@ def script_options(script: str) -> dict[str, str]:
     ]  # short for each of them
     known, _ = parser.parse_known_args(words)
     return {option: value for option, value in vars(known).items() if value is not None}
+
+
+def is_heterogeneous(script: str) -> bool:
+    """Return whether the script describes a job of several components, each with options of its own."""
+    return any(word in ("hetjob", "packjob") for word in _directive_words(script))
 
 
 def _directive_words(script: str) -> Iterator[str]:

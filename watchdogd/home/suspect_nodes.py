@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 DAY = 86400.0
 MOST = 2
 """Nodes that watchdogd leaves out of a job, where the configuration names no other number."""
+_JOBS = 8
+"""Jobs of one suspicion that are known, the newest."""
 _FORGOTTEN = 30 * DAY
 """Seconds after a suspicion has ended until its file is removed."""
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
@@ -39,7 +41,8 @@ _FOREVER = 1e11
 class ListedNode:
     """One suspicion: of a `node`, for a `run` (empty: for all), `by` whom, from `at` until `until` (epoch).
 
-    `by_hand`: somebody wrote it who knows the node, and no limit holds for it.
+    `by_hand`: somebody wrote it who knows the node, and no limit holds for it. `jobs`: raw ids of those that
+    watchdogd told to leave the node out.
     """
 
     node: str
@@ -49,6 +52,7 @@ class ListedNode:
     at: float
     until: float
     by_hand: bool
+    jobs: tuple[str, ...] = ()
 
     def holds(self, now: float) -> bool:
         """Return whether the node is to be left out now."""
@@ -97,10 +101,19 @@ def add(home: Home, node: str, run: str, reason: str, lasts: float | None, *, by
     now = time.time()
     signature = switches.my_signature(reason)
     until = _FOREVER if lasts is None else now + lasts
+    before = _read(_path(home, node, run))
+    jobs = before.jobs if before else ()
     said = {"node": node, "run": run, **signature.fields(), "since": now, "until": until, "by_hand": by_hand}
     home.make_folder(home.nodes)
-    home.write(_path(home, node, run), json.dumps(said) + "\n")
-    return ListedNode(node, run, signature.reason, signature.by, now, until, by_hand)
+    home.write(_path(home, node, run), json.dumps({**said, "jobs": jobs}) + "\n")
+    return ListedNode(node, run, signature.reason, signature.by, now, until, by_hand, jobs)
+
+
+def note_job(home: Home, found: ListedNode, job: str) -> None:
+    """Write down that watchdogd told a job, by its raw id, to leave the node out. OSError."""
+    path = _path(home, found.node, found.run)
+    jobs = [*dict.fromkeys([*found.jobs, job])][-_JOBS:]
+    home.write(path, json.dumps({**touchfile.fields_of(str(path)), "jobs": jobs}) + "\n")
 
 
 def remove(home: Home, node: str, run: str | None = None) -> int:
@@ -137,6 +150,14 @@ def _read(path: Path) -> ListedNode | None:
         with contextlib.suppress(OSError):
             path.unlink()
         return None
+    jobs = said.get("jobs")
     return ListedNode(
-        node, run, mark.reason, mark.who, since or mark.time, until, said.get("by_hand") is True
+        node,
+        run,
+        mark.reason,
+        mark.who,
+        since or mark.time,
+        until,
+        said.get("by_hand") is True,
+        tuple(map(str, jobs)) if isinstance(jobs, list) else (),
     )

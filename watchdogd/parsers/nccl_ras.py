@@ -17,6 +17,7 @@ BEHIND, AHEAD, INSTEAD, ABSENT = "behind", "ahead", "instead", "absent"
 STATE, ERROR = "state", "error"
 _FIRST = (ABSENT, INSTEAD, BEHIND, ERROR, STATE, AHEAD)
 """What says most, first."""
+_HOLDING = (ABSENT, INSTEAD, BEHIND)
 _BAD_STATES = ("ABORT", "NOCOMM", "INIT")
 _EFFECT = "Remote process error"
 """What those report whose peer has failed."""
@@ -120,7 +121,7 @@ def _causes(found: Sequence[tuple[int, Accused]]) -> list[Accused]:
     ones accuse different processes, it is who does not answer, else who is behind in most of them; and not
     for sure.
     """
-    strong = [(place, each) for place, each in found if each.how in (ABSENT, INSTEAD, BEHIND)]
+    strong = [(place, each) for place, each in found if each.how in _HOLDING]
     by_comm: dict[int, set[Hashable]] = defaultdict(set)
     comms: dict[Hashable, set[int]] = defaultdict(set)
     absent = {each.process for _, each in strong if each.how == ABSENT}
@@ -132,7 +133,7 @@ def _causes(found: Sequence[tuple[int, Accused]]) -> list[Accused]:
     weight = {process: (process in absent, len(places)) for process, places in comms.items()}
     most = max(weight.values())
     chosen = [each for _, each in strong if weight[each.process] == most]
-    weak = [each for place, each in found if (place, each) not in strong]
+    weak = [each for _, each in found if each.how not in _HOLDING]
     return [replace(each, unsure=True) for each in (*chosen, *weak)]
 
 

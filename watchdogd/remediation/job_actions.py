@@ -11,18 +11,21 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from watchdogd.batch import live_job, scontrol, slurm, slurmtext
 from watchdogd.batch.live_job import LiveJob
 from watchdogd.config import switch_places
-from watchdogd.errors import SlurmSilentError, WatchdogError
+from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import suspect_nodes, switches
 from watchdogd.home.file_trust import distrust, team_of
+from watchdogd.home.suspect_nodes import ListedNode
 from watchdogd.home.touchfile import finished
 from watchdogd.plugin import Job, Run
+from watchdogd.remediation import node_exclusion
 from watchdogd.remediation.models import ActionOutcome, ActionTask
+from watchdogd.remediation.node_exclusion import NodeExclusion
 from watchdogd.system import account, command
 from watchdogd.system.number import count
 from watchdogd.system.pathname import file_name
@@ -80,11 +83,12 @@ def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
     shown = command.ask(("scontrol", "show", "job", job.handle), deadline=_DEADLINE)
     if not shown.ok:
         return ActionOutcome(f"which nodes it leaves out is not known: {shown.complaint()}", ok=False)
-    before = slurmtext.expand_hostlist(scontrol.excluded(shown.output))
-    listed = {each.node for each in suspect_nodes.listed(task.home)}
-    wanted = [*(node for node in before if node not in listed), *nodes]
-    if set(wanted) != set(before):
-        change = ("scontrol", "update", f"JobId={job.handle}", f"ExcNodeList={','.join(wanted)}")
+    written = {each.node for each in suspect_nodes.listed(task.home) if job.raw_id in each.jobs}
+    found = node_exclusion.of_job(shown.output, nodes, written)
+    if found.refused:
+        return ActionOutcome(f"but leaves no node out: {found.refused}", ok=not nodes)
+    if set(found.hosts) != set(slurmtext.expand_hostlist(scontrol.excluded(shown.output))):
+        change = ("scontrol", "update", f"JobId={job.handle}", f"ExcNodeList={','.join(found.hosts)}")
         until = time.monotonic() + _DEADLINE
         while not (answer := command.ask(change, deadline=_DEADLINE)).ok and time.monotonic() < until:
             task.ending.wait(1.0)  # it is still ending
@@ -92,7 +96,19 @@ def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
             return ActionOutcome(
                 f"but leaves no node out: {shlex.join(change)}: {answer.complaint()}", ok=False
             )
-    return ActionOutcome(f"without {', '.join(nodes)}" if nodes else "no node is under strong suspicion")
+        _note(task, job.raw_id, [nodes[node] for node in found.nodes])
+    without = [node for node in nodes if node in found.hosts]
+    said = (
+        f"without {', '.join(without)}" if without else "" if nodes else "no node is under strong suspicion"
+    )
+    return ActionOutcome("; ".join(filter(None, [said, found.said])))
+
+
+def _note(task: ActionTask, job: str, nodes: Iterable[ListedNode]) -> None:
+    """Write down what watchdogd left out: what its owner did stays when the suspicion has ended."""
+    for each in nodes:
+        with contextlib.suppress(OSError):
+            suspect_nodes.note_job(task.home, each, job)
 
 
 def hold(task: ActionTask) -> ActionOutcome:
@@ -153,23 +169,36 @@ def resubmit(task: ActionTask) -> ActionOutcome:
         who = ", ".join(sorted(run.users))
         raise WatchdogError(f"a job of {myself} would not count for {run.name}; {who}: sbatch {script}")
     nodes = suspect_nodes.excluded(task.home, run.name, time.time())
-    job_id = slurm.sbatch((*_options(script, run, nodes), str(script)), "")
-    without = f", without {', '.join(nodes)} (under suspicion)" if nodes else ""
-    submitted = f"submitted as job {job_id}{without}"
+    text = read_head(script, _SCRIPT_LIMIT, follow=True)[0].decode("utf-8", "replace")
+    exclusion = node_exclusion.of_script(text, nodes) if nodes else NodeExclusion()
+    job_id, refused = _submitted(_options(text, script, run), script, exclusion)
+    if exclusion.nodes and not refused:
+        _note(task, job_id, [nodes[node] for node in exclusion.nodes])
+    left = [node for node in nodes if node in slurmtext.expand_hostlist(",".join(exclusion.hosts))]
+    without = f", without {', '.join(left)} (under suspicion)" if left and not refused else ""
+    why = refused or exclusion.refused
+    but = f"; it leaves no node out: {why}" if why else f"; {exclusion.said}" if exclusion.said else ""
+    submitted = f"submitted as job {job_id}{without}{but}"
     return ActionOutcome(f"{script} is {submitted}", short=f"{script.name} {submitted}")
 
 
-def _options(script: Path, run: Run, nodes: Iterable[str]) -> list[str]:
-    """Name the job after the run, so that it is the run's; start it where the script lies, or says.
+def _submitted(options: Sequence[str], script: Path, found: NodeExclusion) -> tuple[str, str]:
+    """Submit without the nodes; where Slurm refuses that, with them, and return why beside the job's id."""
+    if not found.nodes:
+        return slurm.sbatch((*options, str(script)), ""), ""
+    exclude = f"--exclude={','.join(found.hosts)}"
+    try:
+        return slurm.sbatch((*options, exclude, str(script)), ""), ""
+    except SlurmSilentError:
+        raise  # it may be submitted
+    except SlurmError as error:
+        return slurm.sbatch((*options, str(script)), ""), str(error)
 
-    `nodes` are left out, besides those that the script leaves out: on the command line ours would win.
-    """
-    text, _ = read_head(script, _SCRIPT_LIMIT, follow=True)
-    named = slurm.script_options(text.decode("utf-8", "replace"))
-    options = [f"--job-name={run.job_name}", *([] if "chdir" in named else [f"--chdir={script.parent}"])]
-    if nodes:
-        options.append(f"--exclude={','.join(filter(None, [named.get('exclude', ''), *nodes]))}")
-    return options
+
+def _options(text: str, script: Path, run: Run) -> list[str]:
+    """Name the job after the run, so that it is the run's; start it where the script lies, or says."""
+    named = slurm.script_options(text)
+    return [f"--job-name={run.job_name}", *([] if "chdir" in named else [f"--chdir={script.parent}"])]
 
 
 def _stopped(task: ActionTask, run: Run) -> str:
