@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,34 +15,21 @@ from watchdogd.plugin import Job, Result, Run, Status
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
 from watchdogd.remediation import stall_inquiry
 from watchdogd.remediation.models import EVIDENCE, ActionRecord, ActionTask
-from watchdogd.remediation.stall_inquiry import StallInquiry
+from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry
+from watchdogd.stacks import node_stacks
+from watchdogd.stacks.stack_folding import Process
+from watchdogd.system import command
+from watchdogd.system.codec import codec_of
 
 
-@pytest.mark.parametrize(
-    ("states", "backend", "at", "listed"),
-    [
-        (["T (stopped)"], "slurm", "n[16-17]", ["n17"]),
-        (["T (stopped)"], "slurm", "n16.example.org,n17.example.org", ["n17.example.org"]),
-        (["T (stopped)"], "slurm", "n[1-3]", []),
-        (["T (stopped)"], "process", "n[16-17]", []),
-        (["D (disk sleep)"], "slurm", "n[16-17]", []),
-        (["S (sleeping)"], "slurm", "n[16-17]", []),
-    ],
-)
-def test_a_node_is_put_under_suspicion_by_strong_evidence_alone(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    states: list[str],
-    backend: str,
-    at: str,
-    listed: list[str],
-) -> None:
-    home = Home(tmp_path / "home")
-    home.make()
+def stopped(home: Home, monkeypatch: pytest.MonkeyPatch, state: str, backend: str, at: str) -> None:
+    """Ask about a run of eight ranks, of which the one on node n17 is in that state."""
     others = [RankProcess(100 + rank, rank, "S (sleeping)", (), "", {}) for rank in range(7)]
-    bad = [RankProcess(200, 7, state, (), "", {}) for state in states]
-    nodes = (NodeRanks("n16", (), tuple(others)), NodeRanks("n17", (), tuple(bad)))
-    monkeypatch.setattr(stall_inquiry, "look_at", lambda run, queue: stall_inquiry.RunEvidence(nodes))
+    nodes = (
+        NodeRanks("n16", (), tuple(others)),
+        NodeRanks("n17", (), (RankProcess(200, 7, state, (), "", {}),)),
+    )
+    monkeypatch.setattr(stall_inquiry, "look_at", lambda run, queue: RunEvidence(nodes))
     incident = Incident(3, "glide/log_staleness", "glide", "glide", "", Status.CRITICAL, 0.0, "stalled")
     event = IncidentEvent(
         EventKind.OPENED, 0.0, "glide/log_staleness", "glide", "glide", "stalled", incident=incident
@@ -48,7 +37,81 @@ def test_a_node_is_put_under_suspicion_by_strong_evidence_alone(
     record, run = ActionRecord(3, "glide", "on_hang", EVIDENCE, 0.0), Run("glide", "glide", backend)
     job = Job("501", "501", "glide", "ann", "RUNNING", nodes=at)
     task = ActionTask(record, incident, home, run, queue=(job,))
-    stall_inquiry.with_evidence(
+    (told,) = stall_inquiry.with_evidence(
         [StallInquiry(event, Result(Status.CRITICAL, "stalled"), task, stacks=True)], [event]
     )
+    assert ("rank 7" in told.suspect) == (not state.startswith("S"))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.make()
+    return home
+
+
+@pytest.mark.parametrize(
+    ("state", "backend", "at", "listed"),
+    [
+        ("T (stopped)", "slurm", "n[16-17]", ["n17"]),
+        ("T (stopped)", "slurm", "n16.example.org,n17.example.org", ["n17.example.org"]),
+        ("T (stopped)", "slurm", "n[1-3]", []),
+        ("T (stopped)", "process", "n[16-17]", []),
+        ("D (disk sleep)", "slurm", "n[16-17]", []),
+        ("S (sleeping)", "slurm", "n[16-17]", []),
+    ],
+)
+def test_a_node_is_put_under_suspicion_by_strong_evidence_alone(
+    home: Home, monkeypatch: pytest.MonkeyPatch, state: str, backend: str, at: str, listed: list[str]
+) -> None:
+    stopped(home, monkeypatch, state, backend, at)
     assert [each.node for each in suspect_nodes.listed(home)] == listed
+
+
+def test_a_home_that_hangs_does_not_delay_the_message(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, begun = threading.Event(), threading.Event()
+
+    def hangs(*_: object, **__: object) -> None:
+        begun.set()
+        ended.wait(30)
+
+    monkeypatch.setattr(stall_inquiry, "PATIENCE", 0.2)
+    monkeypatch.setattr(suspect_nodes, "add", hangs)
+    began = time.monotonic()
+    stopped(home, monkeypatch, "T (stopped)", "slurm", "n[16-17]")
+    assert time.monotonic() - began < 5
+    assert begun.is_set()
+    ended.set()
+
+
+def answer_of(task: int, ranks: NodeRanks) -> str:
+    """What srun prints of a node."""
+    lines = [f"@@ node {ranks.node}", *node_stacks.parts(0, codec_of(NodeRanks).dump(ranks))]
+    return "".join(f"{task}: {line}\n" for line in lines)
+
+
+def test_a_node_whose_answer_breaks_off_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of its ranks is said to have no process any more."""
+    env = {"WORLD_SIZE": "24"}
+    nodes = [
+        NodeRanks(f"n{at}", (), tuple(RankProcess(100 + rank, rank, "S", (), "", env) for rank in ranks))
+        for at, ranks in ((1, range(8)), (3, range(16, 24)))
+    ]
+    said = answer_of(0, nodes[0]) + "1: @@ node n2\n" + answer_of(2, nodes[1])
+    late = command.Answer(("srun",), 1, said, "srun: error: timed out", 8.5)
+    monkeypatch.setattr(command, "ask", lambda *_, **__: late)
+    seen = stall_inquiry.look_at(
+        Run("glide", "glide", "slurm"), [Job("5", "5", "glide", "ann", "RUNNING", nodes="n[1-3]")]
+    )
+    assert sorted(each.node for each in seen.nodes) == ["n1", "n3"]
+    assert [(each.node, each.rank, each.what) for each in seen.suspects()] == [
+        ("n2", None, "does not answer, while others do")
+    ]
+
+
+def test_only_a_guard_that_beats_is_expected_to_answer() -> None:
+    ranks = tuple(RankProcess(100 + rank, rank, "S", (100 + rank, 7), "", {}) for rank in range(4))
+    nodes, guards = (NodeRanks("n1.example.org", (), ranks),), (Process("n1", 101, 1),)
+    assert RunEvidence(nodes, guards=guards).suspects() == []
+    (found,) = RunEvidence(nodes, guards=guards, beats=frozenset({("n1", 100)})).suspects()
+    assert (found.rank, found.what) == (0, "does not answer its Guard's call")

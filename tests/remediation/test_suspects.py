@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
@@ -14,6 +16,7 @@ LOG = Suspect("log", "was the first of 512 ranks to write no more", WEAK, 137)
 STOPPED = Suspect("process", "is stopped by a signal", SURE, 3, "n001", None, 88)
 MUTE = Suspect("Guard", "does not answer its Guard's call", FAIR, 3, "n001")
 ELSEWHERE = Suspect("Guard", "stands in next_batch (loader.py:88), the others in all_reduce", FAIR, 9, "n002")
+STEP = Suspect("Guard", "is at step 40, the others at 41", SURE, 200)
 NODE = Suspect("node", "does not answer, while others do", FAIR, node="n009")
 
 
@@ -42,6 +45,27 @@ def behind(*ranks: int, node: str = "n017") -> list[Suspect]:
         ([*behind(136, 137), GPU], f"rank 137 (node n017, GPU 1) {BEHIND}", ("NCCL", "GPU"), True),
         ([*behind(1), *behind(9, node="n018")], f"each of ranks 1,9 (nodes n[017,018]) {BEHIND}",
          ("NCCL",), True),
+        (
+            [NCCL, replace(STEP, rank=9)],
+            f"rank 9 {STEP.what}; but by NCCL rank 137 (node n017, GPU 1) {BEHIND}",
+            ("Guard",),
+            False,
+        ),
+        (
+            [NCCL, replace(STEP, rank=137, strength=FAIR), STEP],
+            f"rank 137 (node n017, GPU 1) {BEHIND}; but by Guard rank 200 {STEP.what}",
+            ("NCCL", "Guard"),
+            False,
+        ),
+        ([replace(NCCL, strength=FAIR)], f"rank 137 (node n017, GPU 1) {BEHIND}", ("NCCL",), False),
+        (
+            [replace(NCCL, strength=FAIR), LOG],
+            f"rank 137 (node n017, GPU 1) {BEHIND}",
+            ("NCCL", "log"),
+            False,
+        ),
+        ([replace(NCCL, strength=FAIR), GPU], f"rank 137 (node n017, GPU 1) {BEHIND}", ("NCCL", "GPU"), True),
+        ([NCCL, replace(NODE, node="n017")], f"rank 137 (node n017, GPU 1) {BEHIND}", ("NCCL",), True),
         ([NODE], "node n009 does not answer, while others do", ("node",), False),
         (
             [Suspect("NCCL", BEHIND, SURE, None, "192.0.2.7", 2, 77)],
@@ -77,8 +101,9 @@ def test_of_hundreds_there_is_a_number() -> None:
 
 
 def test_all_that_was_said_stands_in_lines() -> None:
-    assert list(merge([LOG, NCCL, ELSEWHERE]).lines()) == [
+    assert list(merge([*behind(7), LOG, NCCL, ELSEWHERE]).lines()) == [
         f"NCCL: rank 137 (node n017, GPU 1) {BEHIND}",
         f"log: rank 137 (node n017, GPU 1) {LOG.what}",
+        f"NCCL: rank 7 (node n017, GPU 7) {BEHIND}",
         f"Guard: rank 9 (node n002) {ELSEWHERE.what}",
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
@@ -10,7 +12,7 @@ from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused
 from watchdogd.parsers.nccl_ras_models import RasMember
 from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
-from watchdogd.remediation import accusations
+from watchdogd.remediation import accusations, nccl_suspects
 from watchdogd.stacks.stack_folding import Process
 
 SIZE = 8
@@ -33,6 +35,59 @@ def behind(
 ) -> Accused:
     given = {"kind": "AllReduce", "number": 12, "by": 1} | more
     return Accused(how, RasMember(rank, "192.0.2.2", pid, 1), "c0ffee", size, **given)  # type: ignore[arg-type]
+
+
+def absent(*ranks: int) -> tuple[Accused, ...]:
+    """Ranks that RAS does not hear; four a node."""
+    members = [RasMember(each, f"192.0.2.{1 + each // 4}", 100 + each, each % 4) for each in ranks]
+    return tuple(Accused(ABSENT, each, "c0ffee", SIZE) for each in members)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "silent", "strengths", "apart"),
+    [
+        ([node(1, accused=(behind(),)), node(2, accused=(behind(),))], [], {5: SURE}, False),
+        ([node(1, accused=(behind(),)), node(2)], [], {5: FAIR}, False),
+        ([node(1, accused=(behind(),)), node(2, ras="")], [], {5: SURE}, False),
+        ([node(1, accused=(behind(),)), node(2, ras="", moving=True, accused=())], [], {5: SURE}, False),
+        ([node(1, accused=(behind(),)), node(2, accused=(behind(),), moving=True)], [], {5: FAIR}, False),
+        (
+            [node(1, accused=(behind(unsure=True),)), node(2, accused=(behind(unsure=True),))],
+            [],
+            {5: FAIR},
+            False,
+        ),
+        ([node(1, accused=(behind(AHEAD),)), node(2, accused=(behind(AHEAD),))], [], {5: WEAK}, False),
+        ([node(1, accused=absent(4, 5, 6, 7)), node(2, accused=absent(0, 1, 2, 3))], [], {}, True),
+        ([node(1, accused=absent(1, 5)), node(2, accused=absent(1, 5))], [], {1: SURE, 5: SURE}, False),
+        ([node(1, accused=absent(5)), node(2)], [], {5: FAIR}, False),
+        ([node(1, accused=absent(5))], ["n2"], {5: SURE}, False),
+        # a rank of the whole run that another node has: one of the two numbers is not what it seems
+        ([node(1, accused=(behind(rank=2),)), node(2, accused=(behind(rank=2),))], [], {2: FAIR}, False),
+    ],
+)
+def test_how_sure_nccl_is(
+    nodes: list[NodeRanks], silent: list[str], strengths: dict[int, int], apart: bool
+) -> None:
+    found = list(nccl_suspects.of_stalled(nodes, silent))
+    assert {each.rank: each.strength for each in found} == strengths
+    assert all(each.node == "n2" for each in found if each.rank == 5)
+    said = "NCCL: the nodes do not reach one another: n[1,2]"
+    assert (said in accusations.notes(nodes, silent)) == apart
+
+
+@pytest.mark.parametrize(
+    ("accused", "rank"),
+    [
+        (behind(rank=5, pid=7), 5),
+        (behind(rank=1, size=4, pid=7), None),
+        (behind(rank=1, size=4, pid=105), 5),
+    ],
+)
+def test_containers_whose_processes_have_the_same_number(accused: Accused, rank: int | None) -> None:
+    processes = tuple(replace(each, pids=(each.pid, 7)) for each in node(2).processes)
+    (found,) = nccl_suspects.of_stalled([node(1, ras=""), node(2, processes=processes, accused=(accused,))])
+    assert (found.rank, found.pid) == (rank, 105 if rank else None)
 
 
 def words(nodes: list[NodeRanks], silent: list[str]) -> list[str]:
@@ -89,11 +144,23 @@ def test_an_address_that_every_node_has_is_nobodys() -> None:
             [],
             ["process 4 n2 None None has no process any more"],
         ),
+        ([node(1, "T"), node(2)], [], ["process 0 n1 None 100 is stopped by a signal"]),
+        ([node(1, *["T"] * 4), node(2, *["T"] * 4)], [], []),
+        ([node(1, *["T"] * 4), node(2)], [], []),
+        ([node(1), node(2, processes=())], [], []),
+        ([node(1), node(2, processes=node(2).processes[:3])], [],
+         ["process 7 n2 None None has no process any more"]),
+        ([node(1), node(2, processes=(*node(2).processes[:3], replace(process(7), rank=None)))], [], []),
+        ([NodeRanks("n1", (), tuple(process(rank) for rank in (0, 2, 6))),
+          NodeRanks("n2", (), tuple(process(rank) for rank in (1, 3, 5, 7)))], [],
+         ["process 4 n1 None None has no process any more"]),
+        ([NodeRanks("n1", (), tuple(process(rank) for rank in range(3)))], [], []),
         ([node(1), node(2)], ["n3"], ["node None n3 None None does not answer, while others do"]),
         ([node(1)], ["n2"], []),
+        ([node(1)], ["n2", "n3", "n4"], []),
         ([], ["n1", "n2"], []),
     ],
-)
+)  # fmt: skip
 def test_what_the_processes_say(nodes: list[NodeRanks], silent: list[str], said: list[str]) -> None:
     assert words(nodes, silent) == said
 
@@ -147,13 +214,21 @@ EXPECTED = {rank: f"n{rank // 4 + 1}" for rank in range(SIZE)}
             [Suspect("Guard", "stands in main (train.py:9), the others in main (train.py:5)", WEAK, 0,
                      "n1", pid=100)],
         ),
+        ([guard(rank, {6: 40, 2: 39}.get(rank, 41)) for rank in range(SIZE)],
+         [Suspect("Guard", "is at step 39, the others at 41", FAIR, 2, "n1", pid=102)]),
+        ([guard(rank, 40 if rank > 3 else 41) for rank in range(SIZE)], []),
+        ([guard(rank, 40 if rank else 41) for rank in range(2)],
+         [Suspect("Guard", "is at step 40, the others at 41", FAIR, 1, "n1", pid=101)]),
+        ([guard(rank) for rank in range(4)], []),
+        ([guard(rank, function="save" if rank > 3 else "backward") for rank in range(SIZE)], []),
         ([guard(rank, function=f"f{rank % 2}") for rank in range(SIZE)], []),
         ([guard(rank, 40 if rank > 2 else 41) for rank in range(SIZE)], []),
         ([guard(rank, function="next_batch") for rank in range(SIZE)], []),
     ],
 )  # fmt: skip
 def test_what_the_guards_say(guards: list[Process], said: list[Suspect]) -> None:
-    assert list(accusations.of_guards(guards, EXPECTED)) == said
+    expected = {} if len(guards) == 2 else EXPECTED
+    assert list(accusations.of_guards(guards, expected)) == said
 
 
 def test_notes_where_nobody_is_accused() -> None:
@@ -172,10 +247,19 @@ def test_who_is_behind_in_most_looks_slows_the_run_down() -> None:
     assert found.what == "has launched fewer operations than the others in 5 of 6 looks"
 
 
-def cards(*clocks: float, throttled: str = "", utilisation: float = 98.0) -> tuple[Gpu, ...]:
+def cards(
+    *clocks: float,
+    throttled: str = "",
+    utilisation: float = 98.0,
+    watts: float | None = None,
+    name: str = "H200",
+) -> tuple[Gpu, ...]:
     return tuple(
         Gpu(
             index=number,
+            name=name,
+            power_w=watts,
+            power_cap_w=700.0,
             clock_mhz=clock,
             utilisation=utilisation,
             throttled=(throttled,) if throttled and not number else (),
@@ -193,6 +277,16 @@ def cards(*clocks: float, throttled: str = "", utilisation: float = 98.0) -> tup
         (cards(1980), cards(1200), []),
         (cards(1980, 1980), cards(900, 1980, throttled="hw thermal"), ["n2 0 is throttled (hw thermal)"]),
         (cards(900, throttled="sw"), cards(900, throttled="sw"), []),
+        (cards(900, throttled="sw"), cards(1900, 1900), ["n1 0 is throttled (sw)"]),
+        (cards(1300, 1300), cards(1980, 1980), []),
+        (cards(1320, 1320, watts=700), cards(*[1980] * 6, watts=124), []),
+        (cards(1320, watts=700), cards(*[1980] * 6, watts=400), []),
+        (
+            cards(1320, watts=400),
+            cards(*[1980] * 6, watts=690),
+            ["n1 0 works at 1320 MHz, the others at 1980 MHz"],
+        ),
+        (cards(1200, name="A100"), cards(*[1980] * 6), []),
     ],
 )
 def test_gpus_that_work_slower_than_the_others(
