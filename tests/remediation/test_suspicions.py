@@ -62,6 +62,9 @@ def absent(*ranks: int) -> tuple[Accused, ...]:
         ([node(1, accused=absent(1, 5)), node(2, accused=absent(1, 5))], [], {1: SURE, 5: SURE}, False),
         ([node(1, accused=absent(5)), node(2)], [], {5: FAIR}, False),
         ([node(1, accused=absent(5))], ["n2"], {5: SURE}, False),
+        # a part of the run, which may wait for another part
+        ([node(1, ras=""), node(2, accused=(behind(rank=1, size=4),))], [], {5: FAIR}, False),
+        ([node(1, ras=""), node(2, accused=(behind(ABSENT, rank=1, size=4),))], [], {5: SURE}, False),
         # a rank of the whole run that another node has: one of the two numbers is not what it seems
         ([node(1, accused=(behind(rank=2),)), node(2, accused=(behind(rank=2),))], [], {2: FAIR}, False),
     ],

@@ -112,8 +112,11 @@ def add(home: Home, node: str, run: str, reason: str, lasts: float | None, *, by
 def note_job(home: Home, found: ListedNode, job: str) -> None:
     """Write down that watchdogd told a job, by its raw id, to leave the node out. OSError."""
     path = _path(home, found.node, found.run)
+    said = touchfile.fields_of(str(path))
+    if said.get("node") != found.node:
+        return  # it is gone
     jobs = [*dict.fromkeys([*found.jobs, job])][-_JOBS:]
-    home.write(path, json.dumps({**touchfile.fields_of(str(path)), "jobs": jobs}) + "\n")
+    home.write(path, json.dumps({**said, "jobs": jobs}) + "\n")
 
 
 def remove(home: Home, node: str, run: str | None = None) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
-from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, ERROR, INSTEAD, STATE, Accused
+from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, ERROR, INSTEAD, STATE, Accused
 from watchdogd.probe.node_ranks import LOOKS, NodeRanks, RankProcess
 from watchdogd.stacks import stack_folding
 from watchdogd.system.number import count
@@ -33,6 +33,7 @@ def of_stalled(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iter
             seen.add(charge)
             agreed = all(charge in _charges(other) for other in heard)
             sure = agreed and not each.unsure and not any(other.moving for other in heard)
+            sure = sure and not places.may_wait(each)
             yield places.accusation(each, sure)
 
 
@@ -109,6 +110,13 @@ class _Places:
         if host in self.names:
             return self.names[host]
         return self.elsewhere if self.elsewhere and host and host not in self.shared else host
+
+    def may_wait(self, each: Accused) -> bool:
+        """Return whether a rank that is behind in a part of the run may wait for a message from another part.
+
+        NCCL counts collectives alone, none of what ranks send one another, as the stages of a pipeline do.
+        """
+        return each.how == BEHIND and None not in (each.size, self.size) and each.size != self.size
 
     def accusation(self, each: Accused, sure: bool) -> Suspect:
         """Accuse a rank of the run where its communicator spans that, else the one whose process it is.
