@@ -158,6 +158,11 @@ def test_an_address_that_every_node_has_is_nobodys() -> None:
           NodeRanks("n2", (), tuple(process(rank) for rank in (1, 3, 5, 7)))], [],
          ["process 4 n1 None None has no process any more"]),
         ([NodeRanks("n1", (), tuple(process(rank) for rank in range(3)))], [], []),
+        ([NodeRanks("n1", (), tuple(process(rank) for rank in range(6))),
+          NodeRanks("n2", (), (process(7),))], [], []),
+        ([NodeRanks("n1", (), tuple(process(rank) for rank in (0, 1, 3, 4, 5))),
+          NodeRanks("n2", (), (process(6), process(7)))], [],
+         ["process 2 n1 None None has no process any more"]),
         ([node(1), node(2)], ["n3"], ["node None n3 None None does not answer, while others do"]),
         ([node(1)], ["n2"], []),
         ([node(1)], ["n2", "n3", "n4"], []),
@@ -238,7 +243,14 @@ def test_notes_where_nobody_is_accused() -> None:
     assert list(accusations.notes([node(1), node(2)])) == [
         "NCCL: all ranks have launched the same operations: is it the network, or a GPU?"
     ]
+    assert list(accusations.notes([node(1), node(2, even=False)])) == [
+        "NCCL: its communicators differ, and nobody stands out"
+    ]
     assert list(accusations.notes([node(1, accused=(behind(),))])) == []
+    assert list(accusations.notes([node(1, "T", "T", "T", "T", ras="")], ["n2"])) == [
+        "node: 1 of 2 nodes do not answer",
+        "process: of 4 ranks 4 are T",
+    ]
     assert list(accusations.notes([node(1, moving=True)])) == ["NCCL: its operation counts still grow"]
     assert list(accusations.notes([node(1, ras="")])) == []
 

@@ -56,6 +56,14 @@ class RasReport:
     timeouts: int = 0
 
     @property
+    def even(self) -> bool:
+        """Whether all ranks answer, and have launched the same."""
+        return not self.absent and not any(
+            each.absent or each.errors or any(len(ranks) > 1 for ranks in each.launched.values())
+            for each in self.communicators
+        )
+
+    @property
     def counts(self) -> tuple[tuple[str, str, tuple[tuple[int, int], ...]], ...]:
         """Numbers of operations: a later answer differs where anything was launched meanwhile."""
         return tuple(

@@ -66,7 +66,8 @@ class NodeRanks:
     """Ranks of one node, and what NCCL's RAS says of them.
 
     `ras` is the version of NCCL that answered, or empty; `moving`: some of its counts grew meanwhile, so that
-    nobody is accused for sure. `lagging`: who was behind in most of LOOKS looks, where they grew.
+    nobody is accused for sure. `lagging`: who was behind in most of LOOKS looks, where they grew. `even`: all
+    ranks answered, and had launched the same.
     """
 
     node: str
@@ -77,6 +78,7 @@ class NodeRanks:
     moving: bool = False
     gpus: tuple[Gpu, ...] = ()
     lagging: tuple[Accused, ...] = ()
+    even: bool = True
 
 
 def argv(whose: Sequence[str], deadline: float) -> list[str]:
@@ -123,6 +125,7 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
         bool(moving),
         gpus,
         _lagging(reports, moving),
+        all(each.even for each in reports),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import median, median_high
 
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
@@ -211,10 +212,20 @@ def _homes(nodes: Sequence[NodeRanks], size: int) -> dict[int, str]:
                 found[part].append(node)
         owners = [owner for part in found.values() for owner in part]
         if len(owners) == len({each.node for each in owners}) == len(found):
-            names = {
-                part: node.node
-                for part, (node,) in found.items()
-                if all(each.rank is not None for each in node.processes)
-            }
+            names = {part: node.node for part, (node,) in found.items() if _ranks(node)}
             return {rank: names[layout(rank)] for rank in range(per * len(nodes)) if layout(rank) in names}
-    return {}
+    return _between(nodes)
+
+
+def _between(nodes: Sequence[NodeRanks]) -> dict[int, str]:
+    """Return the node of each rank between the first and the last of a node, where they do not mix."""
+    spans = sorted((min(own), max(own), node.node) for node in nodes if (own := _ranks(node)))
+    if any(before[1] >= after[0] for before, after in pairwise(spans)):
+        return {}
+    return {rank: name for first, last, name in spans for rank in range(first, min(last, 100_000))}
+
+
+def _ranks(node: NodeRanks) -> set[int]:
+    """Return the ranks of a node; none where that of a process is not known."""
+    found = {each.rank for each in node.processes if each.rank is not None}
+    return found if all(each.rank is not None for each in node.processes) else set()

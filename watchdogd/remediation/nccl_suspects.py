@@ -21,19 +21,18 @@ SOURCE = "NCCL"
 
 def of_stalled(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[Suspect]:
     """Return whom RAS accuses of a stall."""
-    places = _Places.of(nodes, silent)
-    heard = [node for node in nodes if node.ras]
+    places, charges = _Places.of(nodes, silent), _charges(nodes)
+    moving = any(node.moving for node in nodes if node.ras)
     apart, seen = unreached(nodes, silent), set()
-    for node in heard:
+    for node in nodes if charges else ():
         for each in node.accused:
             charge = each.how, each.process
             where = places.node_of(each.member.host)
             if charge in seen or (each.how == ABSENT and {node.node, where} <= apart):
                 continue
             seen.add(charge)
-            agreed = all(charge in _charges(other) for other in heard)
-            sure = agreed and not each.unsure and not any(other.moving for other in heard)
-            sure = sure and not places.may_wait(each)
+            agreed = all(charge in theirs for theirs in charges.values())
+            sure = agreed and not each.unsure and not moving and not places.may_wait(each)
             yield places.accusation(each, sure)
 
 
@@ -46,16 +45,11 @@ def of_slow(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
 
 def unreached(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> set[str]:
     """Return the nodes that miss each other's processes, which their own RAS does hear."""
-    places, missed = _Places.of(nodes, silent), defaultdict(set)
-    heard = {node.node: node for node in nodes if node.ras}
-    for node in heard.values():
+    places, charges, missed = _Places.of(nodes, silent), _charges(nodes), defaultdict(set)
+    for node in nodes:
         for each in node.accused:
             where = places.node_of(each.member.host)
-            if (
-                each.how == ABSENT
-                and where in heard
-                and (each.how, each.process) not in _charges(heard[where])
-            ):
+            if each.how == ABSENT and where in charges and (ABSENT, each.process) not in charges[where]:
                 missed[node.node].add(where)
     return {one for one, others in missed.items() if any(one in missed.get(other, ()) for other in others)}
 
@@ -67,7 +61,11 @@ def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[
         yield f"NCCL: the nodes do not reach one another: {stack_folding.names(apart)}"
     elif any(each.moving for each in heard):
         yield "NCCL: its operation counts still grow"
-    elif heard and not any(each.accused for each in heard):
+    elif any(each.accused for each in heard):
+        return
+    elif not all(each.even for each in heard):
+        yield "NCCL: its communicators differ, and nobody stands out"
+    elif heard:
         yield "NCCL: all ranks have launched the same operations: is it the network, or a GPU?"
 
 
@@ -77,8 +75,9 @@ def world(nodes: Sequence[NodeRanks]) -> int | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _charges(node: NodeRanks) -> set[Hashable]:
-    return {(each.how, each.process) for each in node.accused}
+def _charges(nodes: Sequence[NodeRanks]) -> dict[str, set[Hashable]]:
+    """Return node → what its RAS says, of the nodes where one answered."""
+    return {node.node: {(each.how, each.process) for each in node.accused} for node in nodes if node.ras}
 
 
 @dataclass(frozen=True, slots=True)
