@@ -39,7 +39,11 @@ def missing(number: int, *ranks: int, group: int = 0) -> str:
 
 
 def said(found: tuple[Accused, ...]) -> list[str]:
-    return [f"{each.how} {each.member.pid}{' ?' if each.unsure else ''}" for each in found]
+    return [f"{each.how} {each.member.pid}{_doubt(each)}" for each in found]
+
+
+def _doubt(each: Accused) -> str:
+    return " ~" if each.held else " ?" if each.unsure else ""
 
 
 def judged(body: str, size: int = 16) -> list[str]:
@@ -55,13 +59,14 @@ def judged(body: str, size: int = 16) -> list[str]:
         (uneven(0, 10, (2, 9), (3, 39), (4, 39)), ["behind 102"]),
         (uneven(0, 0, *((rank, 38 + rank) for rank in range(8))), ["behind 100 ?"]),
         # tensor parallel 8 x data parallel 4: rank 0 is behind in both of its communicators
-        (uneven(0, 7, (0, 39)) + "".join(uneven(n, 3, (n, 39), group=1) for n in range(8)), ["behind 100 ?"]),
+        (uneven(0, 7, (0, 39)) + "".join(uneven(n, 3, (n, 39), group=1) for n in range(8)),
+         ["behind 100 ?", *(f"behind {100 + rank} ~" for rank in range(1, 8))]),
         # pipeline 2 x data parallel 2: nothing tells who waits
         (uneven(0, 3, (0, 39)) + uneven(1, 3, (2, 39)), ["behind 100 ?", "behind 102 ?"]),
         # all communicators accuse the same
         (uneven(0, 15, (3, 39)) + uneven(0, 7, (3, 39), group=1), ["behind 103"]),
         # who does not answer goes before who is behind
-        (missing(0, 1) + uneven(1, 7, (10, 39)), ["absent 101 ?"]),
+        (missing(0, 1) + uneven(1, 7, (10, 39)), ["absent 101 ?", "behind 110 ~"]),
         # most do not answer: it is who was asked that is cut off
         (missing(0, *range(9)), []),
         (missing(0, *range(8)), [f"absent {100 + rank} ?" for rank in range(8)]),

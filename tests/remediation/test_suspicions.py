@@ -58,6 +58,7 @@ def absent(*ranks: int) -> tuple[Accused, ...]:
             False,
         ),
         ([node(1, accused=(behind(AHEAD),)), node(2, accused=(behind(AHEAD),))], [], {5: WEAK}, False),
+        ([node(1, ras=""), node(2, accused=(behind(held=True),))], [], {5: WEAK}, False),
         ([node(1, accused=absent(4, 5, 6, 7)), node(2, accused=absent(0, 1, 2, 3))], [], {}, True),
         ([node(1, accused=absent(1, 5)), node(2, accused=absent(1, 5))], [], {1: SURE, 5: SURE}, False),
         ([node(1, accused=absent(5)), node(2)], [], {5: FAIR}, False),
@@ -104,11 +105,17 @@ def words(nodes: list[NodeRanks], silent: list[str]) -> list[str]:
         (behind(), "NCCL 5 n2 1 105 is behind: it has not entered AllReduce 12"),
         (behind(by=3), "NCCL 5 n2 1 105 is behind: it has not entered AllReduce 12, and is 3 behind"),
         (behind(kind="collective"), "NCCL 5 n2 1 105 is behind: it has not entered collective operation 12"),
-        (behind(rank=1, size=4), "NCCL 5 n2 1 105 is behind: it has not entered AllReduce 12"),
-        (behind(rank=1, size=4, pid=15), "NCCL 5 n2 1 105 is behind: it has not entered AllReduce 12"),
+        (
+            behind(rank=1, size=4),
+            "NCCL 5 n2 1 105 is behind in a group of 4: it has not entered AllReduce 12",
+        ),
+        (
+            behind(rank=1, size=4, pid=15),
+            "NCCL 5 n2 1 105 is behind in a group of 4: it has not entered AllReduce 12",
+        ),
         (
             behind(rank=1, size=4, pid=9999),
-            "NCCL None n2 1 9999 is behind: it has not entered AllReduce 12 "
+            "NCCL None n2 1 9999 is behind in a group of 4: it has not entered AllReduce 12 "
             "(rank 1 of 4 of communicator c0ffee)",
         ),
         (behind(pid=None), "NCCL 5 n2 1 105 is behind: it has not entered AllReduce 12"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from watchdogd.parsers import nccl_ras_json, nccl_ras_text
 from watchdogd.parsers.nccl_ras_models import Communicator, RasMember, RasReport
@@ -17,6 +18,8 @@ BEHIND, AHEAD, INSTEAD, ABSENT = "behind", "ahead", "instead", "absent"
 STATE, ERROR = "state", "error"
 _FIRST = (ABSENT, INSTEAD, BEHIND, ERROR, STATE, AHEAD)
 """What says most, first."""
+_ALIKE = 8
+"""Processes of whom communicators disagree that are all accused: of more it is those of most."""
 _HOLDING = (ABSENT, INSTEAD, BEHIND)
 _BAD_STATES = ("ABORT", "NOCOMM", "INIT")
 _EFFECT = "Remote process error"
@@ -31,7 +34,7 @@ class Accused:
     ahead: it alone has entered `number`; instead: it entered `other` in place of that; absent: no answer;
     state: it is in state `other`, most are in `kind`; error: it has reported `other`.
     `looks`: in how many of several looks it was behind, where counts grow. `unsure`: it may be held up
-    itself, or something else contradicts.
+    itself, or something else contradicts; `held`: it rather is.
     """
 
     how: str
@@ -44,6 +47,7 @@ class Accused:
     other: str = ""
     looks: int = 0
     unsure: bool = False
+    held: bool = False
 
     @property
     def process(self) -> Hashable:
@@ -105,7 +109,8 @@ def accused(report: RasReport) -> tuple[Accused, ...]:
         for member in _waiting(comm):
             waiting[member.process].add(place)
     free = [(place, each) for place, each in found if not _is_held_up(place, each, waiting)] or found
-    return _once(_causes(free))
+    unlisted = {place: _unlisted(comm) for place, comm in enumerate(report.communicators)}
+    return _once(_causes(free, unlisted))
 
 
 def _is_held_up(place: int, each: Accused, waiting: Mapping[Hashable, set[int]]) -> bool:
@@ -114,12 +119,17 @@ def _is_held_up(place: int, each: Accused, waiting: Mapping[Hashable, set[int]])
     return each.how == BEHIND and process is not None and bool(waiting.get(process, set()) - {place})
 
 
-def _causes(found: Sequence[tuple[int, Accused]]) -> list[Accused]:
-    """Keep those in whom the communicators agree most.
+def _unlisted(comm: Communicator) -> float:
+    """Return how many of its ranks RAS does not name."""
+    return inf if comm.size is None else comm.size - len(comm.members) - len(comm.absent)
+
+
+def _causes(found: Sequence[tuple[int, Accused]], unlisted: Mapping[int, float]) -> list[Accused]:
+    """Part those in whom the communicators agree most from those who may wait for them.
 
     Ranks that RAS does not list may wait in one communicator and be behind in the next. So where different
-    ones accuse different processes, it is who does not answer, else who is behind in most of them; and not
-    for sure.
+    ones accuse different processes, it is who does not answer, else who is behind in most of them, and not
+    for sure. A few others are accused alike where they are more than can wait for those.
     """
     strong = [(place, each) for place, each in found if each.how in _HOLDING]
     by_comm: dict[int, set[Hashable]] = defaultdict(set)
@@ -132,9 +142,13 @@ def _causes(found: Sequence[tuple[int, Accused]]) -> list[Accused]:
         return [each for _, each in found]
     weight = {process: (process in absent, len(places)) for process, places in comms.items()}
     most = max(weight.values())
-    chosen = [each for _, each in strong if weight[each.process] == most]
-    weak = [each for _, each in found if each.how not in _HOLDING]
-    return [replace(each, unsure=True) for each in (*chosen, *weak)]
+    first = {process for process, each in weight.items() if each == most}
+    waiting = sum(unlisted[place] for place in {place for process in first for place in comms[process]})
+    alike = waiting < len(comms) - len(first) and len(comms) <= _ALIKE
+    return [
+        replace(each, unsure=True, held=each.how in _HOLDING and each.process not in first and not alike)
+        for _, each in found
+    ]
 
 
 def _once(found: Sequence[Accused]) -> tuple[Accused, ...]:

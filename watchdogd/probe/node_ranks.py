@@ -152,7 +152,7 @@ def _lagging(reports: Sequence[RasReport], moving: Collection[str]) -> tuple[Acc
         each
         for report in reports
         for each in nccl_ras.accused(report)
-        if each.how == BEHIND and each.communicator in moving
+        if each.how == BEHIND and not each.held and each.communicator in moving
     ]
     times = Counter(each.member.process or each.member.rank for each in behind)
     latest = {each.member.process or each.member.rank: each for each in behind}

@@ -134,14 +134,14 @@ class _Places:
                 node, process = (node, None) if known and mine[0][0] != node else mine[0]
                 sure = sure and process is not None
         pid = process.pid if process else None if here else member.pid
-        what, strength = _what(each)
+        what, strength = _what(each, part=self.may_wait(each))
         if rank is None and member.rank is not None:
             rest = f" of {each.size}" if each.size else ""
             what += f" (rank {member.rank}{rest} of communicator {each.communicator[:16]})"
         return Suspect(SOURCE, what, strength if sure else min(strength, FAIR), rank, node, member.gpu, pid)
 
 
-def _what(each: Accused) -> tuple[str, int]:
+def _what(each: Accused, *, part: bool) -> tuple[str, int]:
     if each.looks:
         return f"has launched fewer operations than the others in {each.looks} of {LOOKS} looks", FAIR
     kind = "collective operation" if each.kind == "collective" else each.kind
@@ -149,13 +149,13 @@ def _what(each: Accused) -> tuple[str, int]:
     if each.how == ABSENT:
         return "does not answer NCCL" + (", which has given it up" if each.member.dead else ""), SURE
     if each.how == INSTEAD:
-        return f"has entered {each.other} in place of {operation}", SURE
+        return f"has entered {each.other} in place of {operation}", WEAK if each.held else SURE
     if each.how == AHEAD:
         return f"alone has entered {operation}", WEAK
     if each.how == STATE:
         return f"has a communicator in state {each.other}, the others in {each.kind}", FAIR
     if each.how == ERROR:
         return f"has reported to NCCL: {each.other}", FAIR
-    return f"is behind: it has not entered {operation}" + (
-        f", and is {each.by} behind" if each.by > 1 else ""
-    ), SURE
+    where = f"is behind in a group of {each.size}" if part else "is behind"
+    more = f", and is {each.by} behind" if each.by > 1 else ""
+    return f"{where}: it has not entered {operation}{more}", WEAK if each.held else SURE
