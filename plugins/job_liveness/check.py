@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from functools import partial
@@ -192,6 +193,7 @@ def _counted(result: Result, situation: RunSituation) -> Result:
     metrics, left = _metrics(situation), situation.time_left
     numbers = {name: metric.value for name, metric in metrics.items()}
     state = state_of(numbers, stalled=False, wrong=result.status is Status.CRITICAL)
+    state = "finished" if situation.run.finished else state
     return dataclasses.replace(
         result,
         metrics=metrics,
@@ -246,13 +248,16 @@ def _metrics(situation: RunSituation) -> dict[str, Metric]:
 
 def _finished(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
     """End a run that is marked finished: reported once, and expected no more."""
-    line = f"finished, marked by {situation.run.finished}, nothing more is expected"
+    run, jobs = situation.run, situation.jobs
+    line = f"finished, marked by {run.finished}"
     finished = Result(Status.OK, line, quiet=True).ending(line, timed=False)
     results = [finished, *empty_queue(history), *no_crash_loop(history)]
-    if history.finished != situation.run.finished:
-        left = sum(job.tasks for job in situation.jobs)
-        results.append(notice(line).saying(f"{jobs_are(left)} still in the queue" if left else ""))
-    return dataclasses.replace(history, finished=situation.run.finished, unreported=(), gone=0), results
+    if not history.finished:
+        left = f"{jobs_are(sum(job.tasks for job in jobs))} still in the queue" if jobs else ""
+        left = f"still there: {situation.running_line()}" if situation.running else left
+        undo = ("if it is to be watched again:", f"watchdogd finish {shlex.quote(run.name)} --clear")
+        results.append(notice(line).saying(left, "no more is expected of it", advice=undo))
+    return dataclasses.replace(history, finished=run.finished, unreported=(), gone=0), results
 
 
 # ------------------------------------------------------------------ in the queue, or out of it

@@ -57,7 +57,7 @@ from watchdogd import units
 from watchdogd.batch import commands
 from watchdogd.checks.working_job import working
 from watchdogd.plugin import Chart, Column, Duration, Result, Run, Snapshot, check, critical, ok, unknown
-from watchdogd.plugins.log_staleness import log_columns, log_paths, sources, wanted_lines
+from watchdogd.plugins.log_staleness import log_columns, log_paths, log_wording, sources, wanted_lines
 from watchdogd.plugins.log_staleness.advance import advance, heed
 from watchdogd.plugins.log_staleness.explain import explain
 from watchdogd.plugins.log_staleness.log_verdicts import judge
@@ -146,5 +146,5 @@ def log_staleness(
     if run and works.job and main.trigger == "on_hang":
         again = commands.of(run.backend).requeue.format(id=works.job.handle)
         main = main.saying(advice=[f"watchdogd stacks {shlex.quote(run.name)}", again])
-    shown = replace(main, cells=log_columns.of_log(main.metrics, now))
+    shown = replace(main, cells=log_columns.of_log(main.metrics, log_wording.numbers(after), now))
     return [heed(after, works, main.status), shown, *others]

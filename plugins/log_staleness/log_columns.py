@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from watchdogd.plugin import Metric
 
 
-def of_log(metrics: Mapping[str, Metric], now: float) -> dict[str, str | float]:
-    """Return how far a training is, how fast it goes, and when it last logged anything."""
+def of_log(metrics: Mapping[str, Metric], known: Mapping[str, Metric], now: float) -> dict[str, str | float]:
+    """Return how far a training is, also one that is not judged, how fast it goes, when it last logged."""
     found: dict[str, str | float] = {}
-    if progress := _progress(metrics):
+    if progress := _progress(known):
         found["progress"] = progress
     if rate := _rate(metrics):
         found["rate"] = rate

@@ -59,7 +59,7 @@ def _shown_by(plugin: str, status: str, numbers: dict[str, Metric]) -> dict[str,
     values = {name: metric.value for name, metric in numbers.items()}
     told: dict[str, str | float] = {}
     if plugin == "log_staleness":
-        told = log_columns.of_log(numbers, NOW - 20)
+        told = log_columns.of_log(numbers, numbers, NOW - 20)
     elif plugin == "gpu_health" and "gpus" in numbers:
         told = {"GPUs": gpus_cell(numbers)}
     elif plugin == "memory_leak" and "left" in numbers:

@@ -76,8 +76,8 @@ def test_checks_are_told_of_the_phase_and_the_end_of_a_run(tmp_path: Path) -> No
         say("saving all that there is")
         wait_for("told", "phase: quiet phase 'saving'; finished:")
         say("done")
-        wait_for("told", f"phase: ; finished: {getpass.getuser()} at ")
-        wait_for("onyx/log_staleness", "not judged: finished: marked by ")
+        wait_for("told", f"phase: ; finished: {getpass.getuser()}")
+        wait_for("onyx/log_staleness", "not judged: marked finished by ")
         assert training.stdin
         training.stdin.close()
 

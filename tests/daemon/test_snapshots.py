@@ -62,6 +62,8 @@ def test_the_first_look_knows_what_lived_at_the_last_one_of_the_daemon_before(tm
     snapshots = Snapshots(memories.__getitem__)
     (call,) = snapshots.calls([liveness["ada"]], setup.checks, setup.config, 10.0)
     assert call.parameters["known"] == {"71": 9.0}
+    (call,) = Snapshots().calls([liveness["pid"]], setup.checks, setup.config, 10.0, {"pid"})
+    assert [run.name for run in call.parameters["runs"]] == ["pid"], "it may live though it is finished"
     snapshots.take(Reply("look at slurm", trouble="did not answer"), 10.0)
     (call,) = snapshots.calls([liveness["ada"]], setup.checks, setup.config, 1000.0)
     assert call.parameters["known"] == {"71": 9.0}

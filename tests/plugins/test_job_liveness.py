@@ -641,15 +641,16 @@ def test_never_seen_alive(watch: Watch) -> None:
 
 def test_finished_is_said_once_and_nothing_is_expected(watch: Watch) -> None:
     watch.look(job())
-    watch.run = dataclasses.replace(watch.run, finished="alice at 2026-11-28T10:00:00+00:00")
+    watch.run = dataclasses.replace(watch.run, finished="alice: all done")
     results = watch.look(job())
     assert len(notices(results)) == 1
-    assert "finished, marked by alice" in notices(results)[0]
-    assert "1 job is still in the queue" in notices(results)[0]
+    assert notices(results)[0].startswith("finished, marked by alice: all done")
+    assert "still there: job 88 runs" in notices(results)[0]
     for _ in range(5):
         results = watch.look(ends=(end(at=START + 90),), after=100)
         assert notices(results) == []
         assert (the(results).status, the(results).quiet) == (Status.OK, True)
+        assert the(results).run_state == "finished"
 
 
 @pytest.mark.parametrize(

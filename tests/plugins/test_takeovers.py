@@ -207,11 +207,11 @@ def test_a_rhythm_of_heartbeats_is_none_of_a_job_without_a_guard(chain: Chain) -
 
 def test_what_a_finished_run_does_last_is_no_hang(chain: Chain) -> None:
     chain.minutes(20, chain.train)
-    chain.run = replace(chain.run, finished="ann at noon")
+    chain.run = replace(chain.run, finished="ann: done")
     chain.write("exporting the weights\n")
     said = chain.minutes(120)
     assert fine(said)
-    assert said[-1].summary == "not judged: finished: marked by ann at noon"
+    assert said[-1].summary == "not judged: marked finished by ann: done"
 
 
 @pytest.mark.parametrize("ahead", [-40.0, 0.0, 40.0])

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from watchdogd.config.target_models import RunSection
 
 
-STATES = ("running", "starting", "suspended", "ending", "waiting", "hung", "gone", "none", "?")
-"""`gone`: no job, and that is wrong; `none`: no job, finished or not seen yet; `?`: nobody can say, or a user
-whose jobs do not count has one of its name."""
+STATES = ("running", "starting", "suspended", "ending", "waiting", "hung", "gone", "finished", "none", "?")
+"""`gone`: no job, and that is wrong; `none`: no job, or not seen yet; `finished`: marked so; `?`: nobody can
+say, or a user whose jobs do not count has one of its name."""
 IDLE = ("starting", "suspended", "ending")
 """States in which a job that has nodes does nothing there; the first one counts first."""
 
@@ -106,7 +106,7 @@ class Run:
     """The run that a check speaks of: who it is and where its switches lie.
 
     The kill switch is set where there is a file at `kill_switch`, as configured, or at `home_kill_switch`, in
-    home's switches/. `finished` is who marked it finished and when (one line), or empty. `users` are those
+    home's switches/. `finished` is who marked it finished, and why (one line), or empty. `users` are those
     whose jobs count.
     `inbox` is home's folder for what colleagues and jobs submit, probe samples among it; empty: no home.
     `progress` is what its checks said last of whether it gets on; None: nobody could say. `signs` are those

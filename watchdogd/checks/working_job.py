@@ -141,7 +141,7 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
     if run is None or snapshot is None:
         return Working()
     if run.finished:  # what its job does still (an evaluation, an export) tells no progress
-        return Working(excuse=f"finished: marked by {run.finished}")
+        return Working(excuse=f"marked finished by {run.finished}")
     if snapshot.jobs is None:
         return Working(blind=snapshot.trouble or "the queue did not answer")
     jobs = merge_het_jobs(of(run, snapshot))

@@ -74,8 +74,8 @@ class Snapshots:
         stale = {backend for backend in wanted if not self._fresh(backend, config.slurm.min_poll, now)}
         for backend in stale:
             self._asked.add(backend)
-        expected = [check for check in checks if check.run_name not in finished]
-        return [self._call(backend, expected, config, now) for backend in sorted(stale)]
+        watched = list(checks)
+        return [self._call(backend, watched, config, now, finished) for backend in sorted(stale)]
 
     def waits(self, check: Check) -> bool:
         """Return whether the check has to wait for a look that was asked for."""
@@ -150,7 +150,9 @@ class Snapshots:
         latest = self._latest.get(backend)
         return latest is not None and fresh(latest.taken_at, now, min_poll * 0.9)
 
-    def _call(self, backend: str, checks: Sequence[Check], config: Config, now: float) -> Call:
+    def _call(
+        self, backend: str, checks: Sequence[Check], config: Config, now: float, finished: Collection[str]
+    ) -> Call:
         runs = tuple({c.run_name: c.run for c in checks if c.run and c.run.backend == backend}.values())
         parameters: dict[str, Any] = {"now": now, "deadline": config.daemon.timeout}
         if backend == "process":
@@ -160,7 +162,7 @@ class Snapshots:
             users = self._counted | {user for run in runs for user in run.users}
             if backend not in self._before:
                 self._before[backend] = self._remembered(backend, checks, now)
-            wanted = frozenset(run.job_name for run in runs)
+            wanted = frozenset(run.job_name for run in runs if run.name not in finished)
             parameters |= {"wanted": wanted, "users": users, "known": self._known(backend)}
             parameters["sought"] = self._sought_lately(backend, now)
         return Call(_KEY + backend, SOURCES[backend], parameters, timeout=config.daemon.timeout * 2)

@@ -141,10 +141,11 @@ def _time(value: object) -> float | None:
 
 
 def finished(home: Home) -> dict[str, str]:
-    """Return the runs that are marked finished, by the mark's first part, each with who marked it."""
+    """Return who marked which runs finished, and why, by the first part of the mark's name."""
     found = {}
     for path in home.switches.glob("*.finished"):
         with contextlib.suppress(FileNotFoundError):  # it was taken away just now
             mark = read(str(path))
-            found[path.name.removesuffix(".finished")] = f"{mark.who} at {local(mark.time)}"
+            why = f": {mark.reason}" if mark.reason else ""
+            found[path.name.removesuffix(".finished")] = f"{mark.who}{why}"
     return found
