@@ -101,7 +101,7 @@ $(VENV)/developing: $(VENV)/pip pyproject.toml
 	$(BIN)/python -m compileall -q watchdogd plugins
 	touch $@ $(VENV)/installed
 
-# PyTorch, Hugging Face's Trainer, Lightning and DeepSpeed, which the examples need, apart from the rest: 1 GB, three
+# PyTorch, the frameworks and trackers that the examples and `annotate` need, apart from the rest: 1 GB, three
 # minutes.
 # A build for CPUs only, looked for on PyTorch's own index where yours has none, since PyPI's brings several GB of CUDA;
 # TORCH=torch takes that all the same. What a network broke off is tried once more. Then all that the tests import is
@@ -114,7 +114,7 @@ $(VENV)/examples/ready: pyproject.toml | $(VENV)/developing
 	set -- $(VENV)/examples/bin/python -m pip install --quiet --no-compile --disable-pip-version-check && \
 		{ "$$@" --no-deps '$(TORCH)' || "$$@" --no-deps $(PYTORCH) '$(TORCH)'; } && \
 		{ "$$@" --editable '.[examples]' || "$$@" --editable '.[examples]'; } && \
-		$(VENV)/examples/bin/python -c 'import deepspeed, lightning, transformers.trainer' || { touch $@.failed; false; }
+		$(VENV)/examples/bin/python -c 'import deepspeed, lightning, mlflow, transformers.trainer, wandb' || { touch $@.failed; false; }
 	touch $@
 
 # The oldest versions of our libraries that pyproject.toml allows; one after the other, since all build in this folder.

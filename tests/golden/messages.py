@@ -173,6 +173,8 @@ DEEDS = (
     ("exec", "done", "ended well after 0.2 s: ops is called", "notify-oncall ran"),
     ("exec", "failed", "ended with exit code 3", "notify-oncall failed: ended with exit code 3"),
     ("resubmit", "done", "/work/train.slurm is submitted as job 332", "train.slurm submitted as job 332"),
+    ("annotate", "done", "W&B: alert sent; MLflow: tag watchdogd.incident.6 set", "noted in W&B, MLflow"),
+    ("annotate", "failed", "W&B: UsageError: no API key configured", ""),
     ("hold", "done", "3 waiting jobs are held: scontrol release 331 lets them go", "3 waiting jobs held"),
     ("cancel-pending", "done", "3 waiting jobs are cancelled", "3 waiting jobs cancelled"),
     ("requeue", "skipped", "3 within 1d already (max_per_day)", ""),

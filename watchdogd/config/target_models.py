@@ -36,18 +36,19 @@ class Requeue(Section):
 
 
 class Act(Section):
-    """An action with an argument: a command to run, a script to submit again, a requeue without suspects."""
+    """An action with an argument: a command, a script to submit again, a Python that annotates, a requeue."""
 
     exec: tuple[str, ...] | None = Field(None, min_length=1)
     resubmit: PathText | None = None
+    annotate: PathText | None = None
     requeue: Requeue | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Act:
-        if (self.exec, self.resubmit, self.requeue).count(None) != 2:
+        if (self.exec, self.resubmit, self.annotate, self.requeue).count(None) != 3:
             raise ValueError(
-                'write { exec = ["command"] }, { resubmit = "script.slurm" } '
-                'or { requeue = { exclude = "suspects" } }'
+                'write { exec = ["command"] }, { resubmit = "script.slurm" }, '
+                '{ annotate = "/path/of/python" } or { requeue = { exclude = "suspects" } }'
             )
         return self
 

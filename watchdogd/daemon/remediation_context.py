@@ -196,4 +196,5 @@ def _action(configured: Any) -> Action:
     if configured.requeue is not None:
         limits = Exclusion(configured.requeue.max_excluded, configured.requeue.exclude_for)
         return Action("requeue", exclusion=limits)
-    return Action("resubmit", (configured.resubmit,))
+    kind = "resubmit" if configured.resubmit is not None else "annotate"
+    return Action(kind, (getattr(configured, kind),))

@@ -22,11 +22,14 @@ from watchdogd.batch import live_job
 from watchdogd.config import switch_places
 from watchdogd.errors import Problem, WatchdogError
 from watchdogd.home import switches
+from watchdogd.integrations import experiment_trackers
+from watchdogd.plugin import Status
 from watchdogd.remediation import evidence, job_actions
 from watchdogd.remediation.models import ActionOutcome, ActionRecord, ActionTask, incident_as_json
 from watchdogd.stacks import stack_collection, stack_summary
 from watchdogd.stacks.stack_collection import Sampling
 from watchdogd.system import command, startup, umask
+from watchdogd.system.text import one_line
 
 ROOM = 4
 """Deeds at once."""
@@ -120,6 +123,8 @@ class Executor:
 
 
 EXEC_DEADLINE = 60.0
+ANNOTATE_DEADLINE = 120.0
+"""Seconds for the trackers' libraries, which take half a minute to load where the machine is busy."""
 STACKS = Sampling(samples=3, every=2.0, deadline=40.0)
 
 
@@ -195,6 +200,44 @@ def _exec(task: ActionTask) -> ActionOutcome:
     return ActionOutcome(text, short=f"{name} ran")
 
 
+_LEVELS = {Status.CRITICAL: "ERROR", Status.WARNING: "WARN"}
+
+
+def _annotate(task: ActionTask) -> ActionOutcome:
+    """Note the incident in the experiment trackers beside the run's log, by the Python that has them."""
+    found = experiment_trackers.trackers(task.log) if task.log else ()
+    if not found:
+        return ActionOutcome("no files of W&B, MLflow or TensorBoard lie beside the run's log", ok=False)
+    incident = task.incident
+    note = {
+        "title": f"[{incident.status.name}] {incident.target}: {incident.summary}",
+        "text": "\n".join([*incident.facts, incident.details]).strip() or incident.summary,
+        "level": _LEVELS.get(incident.status, "INFO"),
+        "incident": incident.id,
+        "trackers": [tracker._asdict() for tracker in found],
+    }
+    program = os.path.join(os.path.dirname(experiment_trackers.__file__), "tracker_notes.py")
+    answer = command.ask(
+        [*task.record.action.words, program],
+        deadline=ANNOTATE_DEADLINE,
+        stdin=json.dumps(note),
+        cwd=str(task.home.path),
+        umask=umask.sane(),
+        output_limit=64 * 1024,
+        ending=task.ending,
+    )
+    noted = [json.loads(line) for line in answer.output.splitlines() if line.startswith("{")]
+    said = [f"{each['name']}: {one_line(each['said'])}" for each in noted]
+    if not answer.ok:
+        said.append(_failure(answer))
+    good = [each["name"] for each in noted if each["ok"]]
+    return ActionOutcome(
+        "; ".join(said),
+        ok=answer.ok and len(good) == len(found),
+        short=f"noted in {', '.join(good)}" if good else "",
+    )
+
+
 def _failure(answer: command.Answer) -> str:
     """Return how a program ended, and what it said last, where all that it said is kept."""
     if answer.silent:
@@ -211,6 +254,7 @@ _DOERS: dict[str, Callable[[ActionTask], ActionOutcome]] = {
     "save-switch": _switch("save"),
     "kill-switch": _switch("kill"),
     "exec": _exec,
+    "annotate": _annotate,
     "cancel": job_actions.cancel,
     "requeue": job_actions.requeue,
     "hold": job_actions.hold,

@@ -13,7 +13,7 @@ from watchdogd.incidents.models import Incident
 from watchdogd.plugin import Job, Run
 from watchdogd.units import iso
 
-HARMLESS = frozenset({"evidence", "stacks", "save-switch"})
+HARMLESS = frozenset({"evidence", "stacks", "save-switch", "annotate"})
 """Kinds that may happen twice where a crash leaves open whether they happened; all others: once at most."""
 BEGUN, DONE, FAILED, SKIPPED, LOST = "begun", "done", "failed", "skipped", "lost"
 
@@ -28,10 +28,11 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One entry of `on_hang` and its sisters. `words` are the command of `exec`, the script of `resubmit`.
+    """One entry of `on_hang` and its sisters.
 
-    `kind` is stacks, save-switch, kill-switch, cancel, requeue, hold, cancel-pending, exec or resubmit; or
-    evidence, which needs no configuration. `exclusion`: of a requeue that leaves out suspect nodes.
+    `kind` is stacks, save-switch, kill-switch, cancel, requeue, hold, cancel-pending, exec, annotate or
+    resubmit; or evidence, which needs no configuration. `words` are the command of `exec`, the script of
+    `resubmit`, the Python of `annotate`. `exclusion`: of a requeue that leaves out suspect nodes.
     """
 
     kind: str

@@ -21,7 +21,7 @@ REST = 600.0
 """Seconds until an action is repeated for a run, whatever asks for it: what it changed takes time to show."""
 GATHERED = 60.0
 """Seconds for which the evidence of one incident serves others of the same run."""
-_FREE = frozenset({"evidence", "exec"})
+_FREE = frozenset({"evidence", "exec", "annotate"})
 """Kinds that change nothing of the run by themselves, and so need no rest."""
 
 

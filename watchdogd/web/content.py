@@ -15,13 +15,13 @@ from watchdogd.batch.run_models import IDLE, plugin_of
 from watchdogd.errors import WatchdogError
 from watchdogd.history.models import STALLED
 from watchdogd.incidents.models import SELF
+from watchdogd.integrations.experiment_trackers import ExperimentTracker, trackers
 from watchdogd.plugin import Plugin, Status
 from watchdogd.plugins import modules
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import open_plain, parse_json
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
 from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt
-from watchdogd.web.experiment_trackers import ExperimentTracker, trackers
 from watchdogd.web.run_forecast import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.web.experiment_trackers import ExperimentTracker, trackers
+from watchdogd.integrations.experiment_trackers import ExperimentTracker, trackers
 
 WANDB = "https://wandb.example.org/bloom/moe-3b/runs/7k2x9qwe"
 MLFLOW = "http://mlflow.example.org:5000/#/experiments/412/runs/0f3c9b1e"

@@ -18,6 +18,8 @@ HEAD, TAIL = 262_144, 65_536
 """Bytes of the log in which an address is looked for: trackers say it at the start, or at the end."""
 MANY = 500
 """Entries of a folder, and matches of a pattern, that are looked at."""
+NOTES = "watchdogd"
+"""Folder of a TensorBoard's in which tracker_notes.py writes."""
 _BELOW = ("", "tensorboard", "tb", "tb_logs", "runs", "logs", "lightning_logs")
 """Folders beside a log in which TensorBoard's files are usual."""
 _ADDRESS = re.compile(r"https?://[^\s\"'<>\x00-\x1f]+")
@@ -92,6 +94,7 @@ def _tensorboard(folder: Path) -> Iterator[ExperimentTracker]:
         for below in _BELOW
         for deeper in ("", "*/")
         for each in glob.glob(f"{glob.escape(str(folder / below))}/{deeper}events.out.tfevents.*")[:MANY]
+        if Path(each).parent.name != NOTES  # what watchdogd wrote itself
     ]
     if events:
         place = max(events, key=lambda path: path.stat().st_mtime).parent
