@@ -72,6 +72,15 @@ def test_home_may_stand_behind_the_verb(monkeypatch: pytest.MonkeyPatch, words: 
     assert seen[0].home == "/h"
 
 
+@pytest.mark.parametrize("value", ["-d", "--cpu-bind=mask_cpu:fe,fe00"])
+def test_a_value_may_begin_with_a_dash(monkeypatch: pytest.MonkeyPatch, capsys: Says, value: str) -> None:
+    seen = listening(monkeypatch)
+    assert cli.main(["try-out", "--home", value, "--count", "1"]) == 7
+    assert (seen[0].home, seen[0].count) == (value, 1)
+    assert cli.main(["try-out", "--home", "--count", "1"]) == 64
+    assert "--home: expected one argument" in capsys.readouterr().err
+
+
 def test_wrong_usage_is_one_line_and_64(monkeypatch: pytest.MonkeyPatch, capsys: Says) -> None:
     verb(monkeypatch, lambda args: 0)
     for words in (["try-out", "--count", "x"], ["try-out", "--counts"], ["try-out", "extra"], ["--nope"]):

@@ -64,7 +64,7 @@ def test_a_run_that_is_not_configured_yet_goes_and_its_nodes_are_looked_at(
 def test_a_step_that_cannot_be_started_as_the_training_will_be_stops_nothing(
     slurm: Cluster, home: Path
 ) -> None:
-    state, said = start(slurm, home, "--srun=--nonsense", "", "--ntasks=2")
+    state, said = start(slurm, home, "--srun --nonsense", "", "--ntasks=2")
     assert state == "COMPLETED", said
     assert "warning  affinity     which cores the ranks have is not known: srun: unrecognized option" in said
 

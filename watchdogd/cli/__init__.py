@@ -162,10 +162,22 @@ def _dispatch(words: list[str]) -> int:
     name = f"watchdogd.cli.{VERBS[verb][0]}"
     __import__(name)  # importlib would import warnings as well
     module = sys.modules[name]
-    args = parser_of(module, verb).parse_args(before + rest)
+    parser = parser_of(module, verb)
+    args = parser.parse_args(_with_values(parser, before + rest))
     umask.suit(_group(args.home))
     code: int = module.run(args)
     return code
+
+
+def _with_values(parser: argparse.ArgumentParser, words: list[str]) -> list[str]:
+    """Join an option with a value that begins with a dash, which argparse takes for an option of its own."""
+    known = parser._option_string_actions
+    for at in range(words.index("--") if "--" in words else len(words)):
+        word, value = words[at], "".join(words[at + 1 : at + 2])
+        takes = word in known and known[word].nargs is None
+        if takes and value.startswith("-") and value != "--" and value.partition("=")[0] not in known:
+            return [*words[:at], f"{word}={value}", *_with_values(parser, words[at + 2 :])]
+    return words
 
 
 def _group(home: str | None) -> int | None:
