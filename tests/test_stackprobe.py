@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -218,6 +219,20 @@ def test_a_run_of_this_machine(home: Path, start: Start, capsys: Says) -> None:
     assert main(["stacks", "run-17", "--samples", "1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["groups"][0]["frames"][0] == "next_batch (train0.py:5)"
+
+
+def test_of_a_process_that_a_signal_stopped_what_lets_it_go_on_is_said_at_once(
+    home: Path, start: Start, capsys: Says
+) -> None:
+    pid = start(TRAINING)
+    (home / "train.pid").write_text(str(pid))
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: node_stacks.state(pid).startswith("T"), 30, "it is stopped")
+    begun = time.monotonic()
+    assert main(["stacks", "run-17"]) == 1
+    said = f"no stacks: the process is stopped (state T): kill -CONT {pid}\n"
+    assert capsys.readouterr() == (said, "")
+    assert time.monotonic() - begun < 8, "neither py-spy nor a Guard is waited for"
 
 
 def test_without_py_spy_the_way_to_it_is_told(

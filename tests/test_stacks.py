@@ -137,6 +137,17 @@ def test_what_cannot_be_read_is_listed_with_its_state() -> None:
     assert summary(stuck) == "no stack of a rank; 1 process could not be read"
 
 
+def test_of_stopped_processes_it_is_said_on_which_node_they_go_on() -> None:
+    stopped = [
+        Process(f"node{at}", 40 + at, at, trouble="it is stopped", state="T (stopped)") for at in (1, 2)
+    ]
+    helper = Process("node1", 50, trouble="Permission Denied", helper=True)
+    assert summary(*stopped, helper) == (
+        "no stacks: 2 processes are stopped (state T): kill -CONT 41 on node1, kill -CONT 42 on node2"
+    )
+    assert summary(rank(0, REDUCE), stopped[0]).startswith("the rank waits in all_reduce; 1 process")
+
+
 def test_without_ranks_processes_go_by_their_numbers() -> None:
     run = [Process("gpu1", 100 + number, samples=(dump(REDUCE),)) for number in range(3)]
     odd = Process("gpu1", 200, samples=(dump(BATCH),))

@@ -142,9 +142,13 @@ def iso(time: float) -> str:
 def local_time(time: float) -> str:
     """Return a time for people: `28 Nov 22:05:20 CET`, in the zone of this machine, with its name."""
     local = datetime.fromtimestamp(max(_FIRST, min(time, _LAST)), UTC).astimezone()
-    name = local.tzname() or ""
-    zone = name if name.isalpha() else f"UTC{name}"
-    return f"{local.day} {local:%b %H:%M:%S} {zone}"
+    return f"{local.day} {local:%b %H:%M:%S} {zone_name(time)}"
+
+
+def zone_name(time: float) -> str:
+    """Return the name of this machine's zone at a time: `CET`, `UTC+03` where it has none."""
+    name = datetime.fromtimestamp(max(_FIRST, min(time, _LAST)), UTC).astimezone().tzname() or ""
+    return name if name.isalpha() else f"UTC{name}"
 
 
 def age(seconds: float) -> str:

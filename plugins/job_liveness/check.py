@@ -184,15 +184,17 @@ def judge(
         history, results = _present(situation, history)
     else:
         history, results = _absent(situation, history)
-    results[0] = _counted(results[0], situation)
+    results[0] = _counted(results[0], situation, history)
     return history, results
 
 
-def _counted(result: Result, situation: RunSituation) -> Result:
+def _counted(result: Result, situation: RunSituation, history: JobHistory) -> Result:
     """Add to the result about the run its jobs in numbers and in a word."""
     metrics, left = _metrics(situation), situation.time_left
     numbers = {name: metric.value for name, metric in metrics.items()}
-    state = state_of(numbers, stalled=False, wrong=result.status is Status.CRITICAL)
+    cancelled = result.kind == "gone" and history.last is not None and history.last.cancelled_by
+    wrong = result.status is Status.CRITICAL or bool(cancelled)
+    state = state_of(numbers, stalled=False, wrong=wrong)
     state = "finished" if situation.run.finished else state
     return dataclasses.replace(
         result,

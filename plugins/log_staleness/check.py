@@ -90,7 +90,7 @@ def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[st
         Column("log", right=True, time="since", order=40),
     ),
     charts=(
-        Chart("iteration_time", "iterations a minute", group="Progress", rate=60.0),
+        Chart("iteration_time", "progress a minute", group="Progress", rate=60.0),
         Chart("progress", "progress", group="Progress"),
         Chart("epoch", "epoch", group="Progress"),
         Chart("batch", "batch of the epoch", group="Progress"),

@@ -12,7 +12,7 @@ from watchdogd.plugin import Sign, Strength
 from watchdogd.plugins.log_staleness.learned_rhythm import BEAT, OWN, LogState
 from watchdogd.plugins.log_staleness.line_templates import Template
 from watchdogd.plugins.log_staleness.run_log import RunLog
-from watchdogd.units import format_duration, iso
+from watchdogd.units import format_duration, local_time
 
 SHOWN = 8
 """Clocks, and numbers that were passed over, that are named of each."""
@@ -38,7 +38,7 @@ def explain(log: RunLog, now: float) -> Iterator[str]:
         yield "the job that runs now has written nothing yet"
     count = len(state.templates)
     known = f"{count} kinds of lines are" if count > 1 else "1 kind of line is"
-    yield f"{known} known, the last written at {iso(state.wrote)}"
+    yield f"{known} known, the last written at {local_time(state.wrote)}"
     yield from _clocks(state)
     yield from _progress(state, now)
     if log.stale_after is None:
@@ -52,7 +52,8 @@ def explain(log: RunLog, now: float) -> Iterator[str]:
 
 
 def _sign(sign: Sign) -> str:
-    return f"sign {_WORTH[sign.strength]}: {sign.what}, at {iso(sign.at)}, so since {iso(sign.since)}"
+    at, since = local_time(sign.at), local_time(sign.since)
+    return f"sign {_WORTH[sign.strength]}: {sign.what}, at {at}, so since {since}"
 
 
 def _clocks(state: LogState) -> Iterator[str]:
@@ -98,9 +99,9 @@ def _progress(state: LogState, now: float) -> Iterator[str]:
     ago = format_duration(round(max(now - last, 0)))
     counted = any(each.weight for each in state.templates.values())
     what = "progress" if counted else "change of a measure, as no clock was found"
-    yield f"last {what}: {ago} ago, at {iso(last)}"
+    yield f"last {what}: {ago} ago, at {local_time(last)}"
     if state.until:
-        until = iso(state.until)
+        until = local_time(state.until)
         yield f"what rises may be of something that only waits or looks on: it is no progress after {until}"
     pauses = [gap for _, gap in state.pauses]
     if pauses:
@@ -122,7 +123,7 @@ def _limits(state: LogState, now: float) -> Iterator[str]:
         yield "lines without progress are not judged yet: a kind of line that is new came among the last ones"
         return
     since, limit = stand
-    at = iso(since + limit.seconds)
+    at = local_time(since + limit.seconds)
     yield f"lines without progress are reported at {at}: {_rounded(limit.seconds)} ({limit.reason})"
 
 

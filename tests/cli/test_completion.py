@@ -26,7 +26,10 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "status.json").write_text(json.dumps({"link": {"job_id": 4711}, "incidents": listed}))
     (tmp_path / "bin").mkdir()
     squeue = tmp_path / "bin" / "squeue"  # a real one lists what happens to run here
-    squeue.write_text("#!/bin/sh\necho '4321 train$(touch gone)'; echo '99 moe-3b'\n")
+    squeue.write_text(
+        "#!/bin/sh\necho '4321 train$(touch gone)|a b'; "
+        "echo '99 moe-3b|(null)'; echo '4711 bloom-watch|watchdogd:1f3a'\n"
+    )
     squeue.chmod(0o755)
     return tmp_path
 
@@ -88,7 +91,9 @@ def test_open_incidents_and_live_jobs(shell: object, home: Path, monkeypatch: py
     monkeypatch.chdir(home)
     assert {"17", "203"} <= shell(home, "ack", "")
     assert "4711" not in shell(home, "ack", "")
-    assert {"4321", "99", "moe-3b"} <= shell(home, "watch", "")
+    jobs = shell(home, "watch", "")
+    assert {"4321", "99", "moe-3b"} <= jobs
+    assert not {"4711", "bloom-watch"} & jobs, "watchdogd's own jobs are no training"
     assert not (home / "gone").exists()
     (home / "status.json").unlink()
     assert "17" not in shell(home, "ack", "")

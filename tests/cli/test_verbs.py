@@ -152,6 +152,13 @@ def test_the_life_of_an_incident(dog: Dog, training: subprocess.Popen[str], daem
     assert " | critical=1 warning=0 unknown=0 last_round=" in line.stdout
     [incident] = dog.json("incidents")
     assert (incident["run"], incident["status"], incident["state"]) == ("run-17", "CRITICAL", "open")
+    assert incident["advice"] == ["watchdogd stacks run-17"]
+    assert f"{dog.home}/train.log" in incident["facts"][0]
+    [told] = dog.json("status")["incidents"]
+    assert {key: told[key] for key in ("facts", "advice")} == {
+        key: incident[key] for key in ("facts", "advice")
+    }
+    assert Path(told["evidence"], "incident.json").is_file()
     [taken] = dog.json("ack", str(incident["id"]))
     assert (taken["id"], taken["state"]) == (incident["id"], "acknowledged")
     assert taken["acknowledged_by"] == user_name(os.geteuid())

@@ -100,7 +100,7 @@ def test_ack_is_handed_in_where_the_daemons_word_cannot_be_read(home: Home, left
 
 def test_silence_and_unsilence(home: Home, capsys: Says) -> None:
     assert main(["silence", "run-17", "--for", "1h30m", "--reason", "moving"]) == 0
-    assert capsys.readouterr().out.startswith("run-17 is silent for 1h30m, until ")
+    assert capsys.readouterr().out.startswith("run-17 is silenced for 1h30m, until ")
     paper = one(home)
     (order,) = paper.requests
     assert (order.verb, order.target, order.until, order.reason) == (
@@ -123,22 +123,22 @@ def test_unsilence_of_what_is_not_silent_says_so(home: Home, capsys: Says) -> No
         assert main(["unsilence", target]) == 0
         return capsys.readouterr().out.strip()
 
-    assert said("run-17") == "run-17 was not silent"
+    assert said("run-17") == "run-17 was not silenced"
     main(["silence", "run-17", "--for", "1h"])
     capsys.readouterr()
-    assert said("scratch") == "scratch was not silent; silent: run-17"
-    assert "run-17 is no longer silent" in said("run-17")
-    assert said("run-17") == "run-17 was not silent"
+    assert said("scratch") == "scratch was not silenced; silenced: run-17"
+    assert "run-17 is no longer silenced" in said("run-17")
+    assert said("run-17") == "run-17 was not silenced"
     ends = {"scratch": time.time() + 600, "run-17": time.time() - 600}
     silences = [{"target": target, "until": iso(at)} for target, at in ends.items()]
     home.status.write_text(json.dumps({"silences": silences, "checks": [], "incidents": []}))
     for paper in inbox.take(home)[0]:
         inbox.remove(paper)
-    assert said("run-17") == "run-17 was not silent; silent: scratch"
+    assert said("run-17") == "run-17 was not silenced; silenced: scratch"
     assert main(["unsilence", "scratch", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["was_silent"] is True
     home.status.write_text("{")
-    assert "scratch is no longer silent" in said("scratch")
+    assert "scratch is no longer silenced" in said("scratch")
 
 
 @pytest.mark.parametrize(

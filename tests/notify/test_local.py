@@ -12,13 +12,15 @@ from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.notify.channels.console import Console
 from watchdogd.notify.channels.statuslog import Statuslog
-from watchdogd.units import iso
+from watchdogd.units import local_time
 
 
 def test_the_console_shows_headline_and_body(capsys: pytest.CaptureFixture[str]) -> None:
     Console().send(letter(), ())
     out = capsys.readouterr().out
-    assert out.startswith(f"{iso(NOON)} [CRITICAL] run-17: no new line for 25m\nSince noon.\n\n    iteration")
+    assert out.startswith(
+        f"{local_time(NOON)} [CRITICAL] run-17: no new line for 25m\nSince noon.\n\n    iteration"
+    )
     assert out.endswith("watchdogd ack 17\n\n")
 
 
@@ -59,8 +61,10 @@ def test_the_status_log_grows_by_one_line_a_message(tmp_path: Path) -> None:
     log.send(letter(), ())
     path.rename(tmp_path / "status.log.1")
     log.send(replace(letter(), message=message(headline="[OK] a: b\nforged line \x1b[31m")), ())
-    assert path.read_text() == f"{iso(NOON)} [OK] a: b forged line\n"
-    assert (tmp_path / "status.log.1").read_text() == f"{iso(NOON)} [CRITICAL] run-17: no new line for 25m\n"
+    assert path.read_text() == f"{local_time(NOON)} [OK] a: b forged line\n"
+    assert (
+        tmp_path / "status.log.1"
+    ).read_text() == f"{local_time(NOON)} [CRITICAL] run-17: no new line for 25m\n"
 
 
 def test_a_status_log_that_cannot_be_written_is_a_failed_delivery(tmp_path: Path) -> None:

@@ -437,6 +437,7 @@ def test_a_job_that_its_owner_cancelled_is_said_so_first(watch: Watch) -> None:
     watch.look(job())
     result = the(watch.look(ends=(end(at=START + 90, state="CANCELLED", exit_code=0, cancelled_by="alice"),)))
     assert result.summary == "job 88 cancelled by its owner alice after 6m30s"
+    assert result.run_state == "gone"
 
 
 def test_never_gone_on_one_source_before_absent_after(watch: Watch) -> None:

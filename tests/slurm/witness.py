@@ -65,7 +65,7 @@ class Witness:
         """The status words of what was told of the lamp, in order."""
         log = self._home.path / "alerts.log"
         lines = log.read_text().splitlines() if log.exists() else []
-        return [line.split()[1] for line in lines if f" {LAMP}: " in line]
+        return [line[line.index("[") :].split()[0] for line in lines if f" {LAMP}: " in line]
 
     def _look_at_rounds(self) -> None:
         seen = ""

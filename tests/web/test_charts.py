@@ -42,7 +42,7 @@ def test_an_old_forecast_is_not_drawn() -> None:
 def test_the_rate_of_iterations_and_what_is_no_number() -> None:
     series = {("", "iteration_time"): ((0.0, 2.0), (60.0, nan), (120.0, 0.0), (180.0, 4.0))}
     (chart,) = charts_of("run-17/log_staleness", DECLARED["log_staleness"], "run-17", series)
-    assert chart.title == "iterations a minute"
+    assert chart.title == "progress a minute"
     assert chart.lines == (ChartLine("run-17", ((0.0, 30.0), (180.0, 15.0))),)
 
 
@@ -106,6 +106,13 @@ def test_a_constant_has_no_chart() -> None:
     ]
     full = {("bytes", "used"): ((0.0, 5.0), (60.0, 5.0)), ("bytes", "total"): ((0.0, 9.0), (60.0, 10.0))}
     assert not list(charts_of("scratch/disk_quota", DECLARED["disk_quota"], "scratch", full))
+    for total, drawn in ((100.0, 1), (2000.0, 0)):  # one file more is none beside so much room
+        few = {
+            ("inodes", "used"): ((0.0, 1.0), (60.0, 2.0)),
+            ("inodes", "total"): ((0.0, total), (60.0, total)),
+        }
+        found = list(charts_of("scratch/disk_quota", DECLARED["disk_quota"], "scratch", few))
+        assert len(found) == drawn
 
 
 def test_a_page_of_many_lines_keeps_fewer_points_of_each() -> None:

@@ -17,7 +17,7 @@ from watchdogd.home import markers
 from watchdogd.home.layout import Home
 from watchdogd.system import command
 from watchdogd.system.times import LONGEST_WALLTIME, walltime_margin
-from watchdogd.units import format_duration, iso
+from watchdogd.units import format_duration, local_time
 
 ENVIRONMENT = "WATCHDOGD_LINK"
 """Set by a link's script: the mode (`daemon` or `tick`) in which it runs."""
@@ -220,7 +220,7 @@ class Chain:
     def troubles(self, now: float) -> list[str]:
         """Return what is wrong as far as the last look went, a line each."""
         left = self.left(now)
-        ends = f"this link ends at {iso(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
+        ends = f"this link ends at {local_time(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
         successor = self._successor
         why = self._unfollowed(now, left) if successor is None else self._held_up(successor, left)
         if why:

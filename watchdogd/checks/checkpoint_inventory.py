@@ -27,7 +27,7 @@ from watchdogd.checks.checkpoint_files import (
 from watchdogd.checks.checkpoint_shards import Shards
 from watchdogd.plugin import Sign
 from watchdogd.system.smallfile import check_answers
-from watchdogd.units import format_duration, format_size, iso
+from watchdogd.units import format_duration, format_size, local_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ def growth_signs(
         began = last.since if last and 0 <= now - last.at < ON else since
         last = Sign(GROWTH_KIND, what, now, began)
     if since is None and (lately := _lately(seen, now)):
-        last = Sign(GROWTH_KIND, f"its checkpoints were written to at {iso(lately)}", lately, lately)
+        last = Sign(GROWTH_KIND, f"its checkpoints were written to at {local_time(lately)}", lately, lately)
     growth.seen, growth.at, growth.sign = seen, now, last
     return (last,) if last and 0 <= now - last.at < TOLD_FOR else ()
 

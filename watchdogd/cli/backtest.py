@@ -16,7 +16,7 @@ from watchdogd.daemon.setup import Setup
 from watchdogd.errors import UsageError
 from watchdogd.home.layout import Home
 from watchdogd.plugins.log_staleness.replay import Stall
-from watchdogd.units import format_duration, iso
+from watchdogd.units import format_duration, iso, local_time
 
 AT_MOST = 1 << 30
 """Bytes read of a finished log."""
@@ -44,13 +44,13 @@ def run(args: argparse.Namespace) -> int:
     with store_of(home) as store:
         readings = store.readings(None, since)
         sent = {each.key.rpartition("@")[0] for each in store.notifications(since=since)}
-    alerts = list(backtest(setup, readings))
+    alerts = list(backtest(setup, readings, time.time()))
     if args.json:
         print_json([_json(alert) for alert in alerts])
         return 0
     for alert in alerts:
         to = ", ".join(alert.channels) or "nobody"
-        print_line(f"{iso(alert.at)} {one_line(alert.headline)} (to {to})")
+        print_line(f"{local_time(alert.at)} {one_line(alert.headline)} (to {to})")
     print_line(_sum(alerts, len(sent), args.since))
     print_line(_how(setup, {reading.check for reading in readings}))
     return 0
@@ -80,7 +80,7 @@ def _replay(args: argparse.Namespace) -> int:
         print_json([_stall_json(stall) for stall in stalls])
         return 0
     for stall in stalls:
-        print_line(f"{iso(stall.at)} CRITICAL {one_line(_stalled(stall))}")
+        print_line(f"{local_time(stall.at)} CRITICAL {one_line(_stalled(stall))}")
     print_line(f"{len(stalls)} stalls would have been reported; what they rest on:")
     for line in explain(RunLog(state), state.wrote):
         print_line(f"  {one_line(line)}")
@@ -96,7 +96,7 @@ def _stall_json(stall: Stall) -> dict[str, object]:
 def _stalled(stall: Stall) -> str:
     what = "no output" if stall.silent else "lines, but no progress"
     after = f" after '{stall.after}'" if stall.after else ""
-    went_on = f"; it went on at {iso(stall.until)}" if stall.until else ""
+    went_on = f"; it went on at {local_time(stall.until)}" if stall.until else ""
     stood, limit = format_duration(round(stall.stood)), format_duration(round(stall.limit))
     return f"{what} for {stood}{after} (limit {limit}: {stall.why}){went_on}"
 

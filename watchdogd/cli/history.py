@@ -8,17 +8,21 @@ import itertools
 import math
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TextIO
 
 from watchdogd.cli.lookup import known_target, store_of
 from watchdogd.cli.output import columns, named, one_line, print_json, print_line, seconds
+from watchdogd.declaration import Chart
 from watchdogd.errors import UsageError
-from watchdogd.history.models import Measure, Reading
+from watchdogd.history.models import STALLED, Measure, Reading
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
-from watchdogd.units import finite, format_duration, format_size, iso
+from watchdogd.incidents.models import SELF
+from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
+from watchdogd.units import finite, format_duration, format_size, iso, local_time, zone_name
+from watchdogd.web.charts import charts_of, declared_charts
 
 Points = Sequence[tuple[float, float]]
 
@@ -52,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
             readings = store.readings(args.target, since)
             print_csv(readings, sys.stdout) if args.csv else print_json([_row(each) for each in readings])
         elif args.plot:
-            _plot(store, args.target, args.metric, since)
+            _plot(home, store, args.target, args.metric, since)
         else:
-            _print_story(store, args.target, since)
+            _print_story(home, store, args.target, since)
     return 0
 
 
@@ -93,39 +97,71 @@ def _cell(text: str) -> str:
     return f"'{line}" if line.lstrip().startswith(tuple("=+-@＝＋－＠")) else line
 
 
-def _plot(store: Store, target: str, metric: str | None, since: float) -> None:
-    """Print a chart of each metric that moved, or of the one that is named."""
-
-    series: dict[tuple[str, str, str, str], list[tuple[float, float]]] = {}
+def _plot(home: Home, store: Store, target: str, metric: str | None, since: float) -> None:
+    """Print the charts that the page has of it, or one of the metric that is named."""
+    series: dict[str, dict[tuple[str, str], list[tuple[float, float]]]] = {}
+    units: dict[str, str] = {}
     for each in store.readings(target, since):
         if each.value is not None:
-            series.setdefault((each.check, each.subject, each.metric, each.unit), []).append(
-                (each.at, each.value)
-            )
-    shown = {
-        key: points
-        for key, points in series.items()
-        if key[2] == metric or (metric is None and _moves(points, key[3]))
-    }
-    width, now = columns(), time.time()
-    since = max(since, min((points[0][0] for points in shown.values()), default=since))
-    for (check, subject, name, unit), points in sorted(shown.items()):
-        title = f"{named(check, subject)} {name}"
-        for line in chart(title, unit, points, since, now, width):
+            own = series.setdefault(each.check, {}).setdefault((each.subject, each.metric), [])
+            own.append((each.at, each.value))
+            units[each.metric] = each.unit
+    if metric is None:
+        drawn = list(_as_on_the_page(home, series))
+    else:
+        drawn = [
+            (f"{named(check, subject)} {name}", units[name], points)
+            for check, own in sorted(series.items())
+            for (subject, name), points in sorted(own.items())
+            if name == metric
+        ]
+    since = max(since, min((points[0][0] for _, _, points in drawn), default=since))
+    for title, unit, points in drawn:
+        for line in chart(title, unit, points, since, time.time(), columns()):
             print_line(line)
-    if not shown:
-        names = ", ".join(dict.fromkeys(name for _, _, name, _ in sorted(series)))
+    if not drawn:
+        names = ", ".join(units)
         there_are = f"; there are {names}" if names else ""
         print_line(f"no {metric or 'metric that moved'} of {target} is recorded of that time{there_are}")
 
 
-def _range(measure: Measure) -> str:
-    numbers = f"{measure.low:.6g} to {measure.high:.6g}, mean {measure.mean:.6g} {measure.unit}".rstrip()
-    name = f"{named(measure.check, measure.subject)} {measure.metric}"
-    return f"{'':8} {name}: {numbers} ({measure.readings} readings)"
+def _as_on_the_page(
+    home: Home, series: Mapping[str, Mapping[tuple[str, str], Points]]
+) -> Iterator[tuple[str, str, Points]]:
+    """Yield title, unit and points of each line that the page draws; constants have none."""
+    declared = _declared(home)
+    for check, own in series.items():
+        owner, _, plugin = check.rpartition("/")
+        for drawn in charts_of(check, declared.get(check, declared.get(plugin)), owner or check, own):
+            lines = [line for line in drawn.lines if not line.dashed]
+            for line in lines:
+                part = f", {line.label}" if len(lines) > 1 else ""
+                yield f"{drawn.target}: {drawn.title}{part}", drawn.unit, line.points
 
 
-def _print_story(store: Store, target: str | None, since: float) -> None:
+def _declared(home: Home) -> dict[str, tuple[Chart, ...]]:
+    """Return the charts that checks declare, as far as a daemon wrote them down."""
+    try:
+        return {SELF: (), **declared_charts(parse_json(read_plain(home.status, limit=STATUS_LIMIT)))}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _range(home: Home, measures: Iterable[Measure]) -> Iterator[str]:
+    """Yield what was measured: the lowest, the highest and the mean value, under the names of the page."""
+    declared = _declared(home)
+    for each in measures:
+        if each.metric == STALLED:
+            continue
+        charts = declared.get(each.check, declared.get(each.check.rpartition("/")[2])) or ()
+        title = next((chart.title for chart in charts if chart.metric == each.metric and not chart.rate), "")
+        low, high, mean = (label_of(value, each.unit) for value in (each.low, each.high, each.mean))
+        numbers = f"{low} to {high}, mean {mean}" if low != high else f"{low} throughout"
+        name = title or each.metric.replace("_", " ")
+        yield f"{named(each.check, each.subject)}: {name} {numbers} ({each.readings} readings)"
+
+
+def _print_story(home: Home, store: Store, target: str | None, since: float) -> None:
     """State changes, incidents, notices, what people and watchdogd did, unwatched times, in their order."""
     lines = [
         (
@@ -146,13 +182,15 @@ def _print_story(store: Store, target: str | None, since: float) -> None:
     touches = store.touches(since) if not target else []
     lines += [(touch.at, f"{'':8} {touch.line}") for touch in touches if touch.line not in known]
     lines += [
-        (gap.begin, f"{'GAP':8} unwatched until {iso(gap.end)}: {gap.reason}") for gap in store.gaps(since)
+        (gap.begin, f"{'GAP':8} unwatched until {local_time(gap.end)}: {gap.reason}")
+        for gap in store.gaps(since)
     ]
-    if target:
-        lines += [(time.time(), _range(measure)) for measure in store.measures(target, since)]
     for at, line in sorted(lines):
-        print_line(f"{iso(at)} {line}")
-    if not lines:
+        print_line(f"{local_time(at)} {line}")
+    measured = list(_range(home, store.measures(target, since))) if target else []
+    for line in measured and ["measured in this time:", *measured]:
+        print_line(line)
+    if not (lines or measured):
         print_line("nothing is recorded of that time")
 
 
@@ -231,12 +269,6 @@ def label_of(value: float, unit: str) -> str:
     return f"{shown} {unit}".rstrip()
 
 
-def _moves(points: Points, unit: str) -> bool:
-    """Return True where the lowest and the highest value do not read the same."""
-    values = [value for _, value in points if abs(value) < _HUGE]
-    return bool(values) and label_of(min(values), unit) != label_of(max(values), unit)
-
-
 def _axis(low: float, high: float, unit: str) -> tuple[float, float]:
     """Return round bounds of the axis; what would read the same at both ends lies in its middle."""
     if label_of(low, unit) == label_of(high, unit):
@@ -257,4 +289,5 @@ def _times(since: float, until: float, width: int) -> str:
     """Return the line below the chart, with its first and its last time."""
     form = "%H:%M" if until - since <= 86400 else "%d %b %H:%M"
     begin, end = (datetime.fromtimestamp(at).astimezone().strftime(form) for at in (since, until))
+    end += f" {zone_name(until)}"
     return " " * (_LABEL + 1) + "└" + begin + end.rjust(width - len(begin))

@@ -51,7 +51,8 @@ def _list(args: argparse.Namespace) -> int:
         if args.target and not found and not store.incidents(target=args.target):
             known_target(home, args.target)
     if args.json:
-        print_json([incident_json(incident) for incident in found])
+        known = open_incidents(home) or {}
+        print_json([_json(home, incident, known.get(incident.id, {})) for incident in found])
         return 0
     for incident in sorted(found, key=lambda incident: incident.opened_at if args.all else incident.weight):
         print_line(_line(incident, now))
@@ -60,8 +61,14 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
+def _json(home: Home, incident: Incident, known: dict[str, Any]) -> dict[str, Any]:
+    """Return an incident with what the last round knew of it, and where its evidence lies."""
+    said = {name: known[name] for name in ("facts", "advice") if name in known}
+    return {**incident_json(incident), **said, "evidence": home.evidence_of(incident.id)}
+
+
 def _line(incident: Incident, now: float) -> str:
-    what = f"{named(incident.check, incident.subject)}: {one_line(incident.summary)}"
+    what = f"{named(incident.check, incident.subject, incident.target)}: {one_line(incident.summary)}"
     return f"#{incident.id:<4} {incident.status.name:8} {_state(incident, now)}: {what}"
 
 

@@ -59,9 +59,13 @@ def note(text: str) -> None:
     print(f"watchdogd: {one_line(text)}", file=sys.stderr, flush=True)
 
 
-def named(check: str, subject: str | None) -> str:
-    """Return the name of a check on one line, with the part that is meant: `run-17/gpu_health [node3]`."""
-    return one_line(f"{check} [{subject}]" if subject else check)
+def named(check: str, subject: str | None, target: str = "") -> str:
+    """Return the name of a check on one line, with the part that is meant: `run-17/gpu_health [node3]`.
+
+    What watchdogd says of itself goes by the daemon's name, which is then its `target`, as in messages.
+    """
+    name = target if check == "watchdogd" and target else check
+    return one_line(f"{name} [{subject}]" if subject else name)
 
 
 def print_results(observations: Iterable[Observation]) -> None:

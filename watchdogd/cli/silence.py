@@ -10,7 +10,7 @@ from watchdogd.cli.output import print_json, print_line, seconds
 from watchdogd.errors import UsageError
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
-from watchdogd.units import format_duration, iso
+from watchdogd.units import format_duration, iso, local_time
 
 if TYPE_CHECKING:
     import argparse
@@ -40,11 +40,11 @@ def _silence(args: argparse.Namespace) -> int:
     home = Home.existing(args.home)
     target = known_target(home, args.target)
     submit(str(home.inbox), "silence", target, target=target, seconds=length, reason=args.reason)
-    until = iso(time.time() + length)
+    at = time.time() + length
     if args.json:
-        print_json({"target": target, "until": until, "reason": args.reason})
+        print_json({"target": target, "until": iso(at), "reason": args.reason})
     else:
-        print_line(f"{target} is silent for {format_duration(length)}, until {until}")
+        print_line(f"{target} is silenced for {format_duration(length)}, until {local_time(at)}")
     return 0
 
 
@@ -58,8 +58,8 @@ def _unsilence(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"target": target, "until": None, "was_silent": was_silent})
     elif was_silent:
-        print_line(f"{target} is no longer silent; what is still wrong is reported in the next round")
+        print_line(f"{target} is no longer silenced; what is still wrong is reported in the next round")
     else:
-        others = f"; silent: {', '.join(sorted(silent or ()))}" if silent else ""
-        print_line(f"{target} was not silent{others}")
+        others = f"; silenced: {', '.join(sorted(silent or ()))}" if silent else ""
+        print_line(f"{target} was not silenced{others}")
     return 0

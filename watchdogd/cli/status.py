@@ -20,7 +20,7 @@ from watchdogd.errors import HomeError, SlurmSilentError, UsageError, WatchdogEr
 from watchdogd.home import lease
 from watchdogd.home.layout import Home, no_file
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
-from watchdogd.units import iso
+from watchdogd.units import iso, local_time
 
 if TYPE_CHECKING:
     import argparse
@@ -86,7 +86,8 @@ def _report(args: argparse.Namespace, home: Home, status: dict[str, Any]) -> int
         _shown(home, status) if not (args.json or args.nagios) else None,
     )
     if args.json:
-        print_json(status)
+        kept = [{**each, "evidence": home.evidence_of(each["id"])} for each in status["incidents"]]
+        print_json({**status, "incidents": kept})
     elif args.nagios:
         print_line(line)
     else:
@@ -190,7 +191,10 @@ def _ticking(home: Home, status: dict[str, Any]) -> bool:
     now = time.time()
     if now >= due or begins[-1] > now + markers.CLOCK_AHEAD:
         return False
-    status.update(alive=True, holder=f"by ticks, the last at {iso(begins[-1])}, the next due by {iso(due)}")
+    status.update(
+        alive=True,
+        holder=f"by ticks, the last at {local_time(begins[-1])}, the next due by {local_time(due)}",
+    )
     return True
 
 

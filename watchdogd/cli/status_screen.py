@@ -47,6 +47,7 @@ BAR = 16
 """Signs that a disk's bar is long."""
 STYLES = {"CRITICAL": "bold red", "WARNING": "yellow", "UNKNOWN": "magenta"}
 """How a result is coloured, by its status."""
+_SEVERITY = {status.name: status.severity for status in Status}
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STATE_STYLES = {
     "running": "green",
@@ -269,7 +270,7 @@ def _incidents(incidents: Iterable[Mapping[str, Any]], now: float) -> Table:
 
 def _incident(incident: Mapping[str, Any], now: float) -> Text:
     """Return the line of an open incident: for how long, who acknowledged it, and the check's summary."""
-    name = named(incident["check"], incident["subject"])
+    name = named(incident["check"], incident["subject"], incident.get("target") or "")
     name += " (comes and goes: held back)" if incident.get("flapping") else ""
     lasted = format_duration(max(now - time_of(incident["opened_at"]), 0.0))
     state = f"{incident['status']} open for {lasted}"
@@ -289,13 +290,16 @@ def _action(action: Mapping[str, Any], now: float) -> Text:
 
 
 def _others(status: StatusFile, now: float) -> Iterator[Text]:
-    """Yield checks of neither run nor disk, bad results without an incident, switches, silences, troubles."""
+    """Yield what else is to be said, the heaviest first.
+
+    Good checks of neither run nor disk, bad results without an incident, switches, silences, troubles.
+    """
     opened = {(incident["check"], incident["subject"] or "") for incident in status["incidents"]}
-    for seen in status["checks"]:
+    for seen in sorted(status["checks"], key=lambda seen: -_SEVERITY.get(seen["status"], 0)):
         own = seen["check"] == "watchdogd"
-        plain = kind_of(seen, status) == "check" and not own
-        fresh = seen["status"] != "OK" and (seen["check"], seen["subject"] or "") not in opened
-        if plain or (fresh and not own):
+        if own or (seen["check"], seen["subject"] or "") in opened:
+            continue
+        if seen["status"] != "OK" or kind_of(seen, status) == "check":
             text = Text().append(one_line(seen["status"]), style=STYLES.get(seen["status"], ""))
             yield text.append(f" {named(seen['check'], seen['subject'])}: {one_line(seen['summary'])}")
     for switch in status.get("switches", []):
@@ -305,8 +309,8 @@ def _others(status: StatusFile, now: float) -> Iterator[Text]:
         yield Text(one_line(line), style="yellow")
     for silence in status.get("silences", []):
         reason = f": {one_line(silence['reason'])}" if silence["reason"] else ""
-        until = f"{_clock(silence['until'])}, by {one_line(silence['by'])}"
-        yield Text(f"silent until {until}: {one_line(silence['target'])}{reason}", style="dim")
+        until = f"{_clock(silence['until'])} by {one_line(silence['by'])}"
+        yield Text(f"{one_line(silence['target'])} silenced until {until}{reason}", style="dim")
     known = {incident["summary"] for incident in status["incidents"]}
     for trouble in status.get("troubles", []):
         if trouble in known:

@@ -7,6 +7,7 @@ that they had. Confirmation, causes, reminders and maintenance windows are the p
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -73,14 +74,19 @@ class _Subject:
         return Result(self.status, self.summary, subject=subject)
 
 
-def backtest(setup: Setup, readings: Sequence[Reading]) -> Iterator[Alert]:
-    """Replay the alerts, oldest first; `readings` of checks that are not configured now are left out."""
+def backtest(setup: Setup, readings: Sequence[Reading], until: float = math.inf) -> Iterator[Alert]:
+    """Replay the alerts up to `until`, oldest first.
+
+    `readings` of checks that are not configured now are left out.
+    """
     checks = {check.name: check for check in setup.checks}
     judges = {name: judge for name, check in checks.items() if (judge := judge_of(check))}
     alerts = AlertState()
     subjects: dict[str, dict[str, _Subject]] = defaultdict(dict)
     end = readings[-1].at if readings else 0.0
     for now, round_ in _rounds(readings, checks, setup.config.daemon.interval):
+        if now > until:  # a check that comes once a day has not confirmed it yet
+            break
         for reading in round_.readings:
             subjects[reading.check].setdefault(reading.subject, _Subject(reading.run)).take(reading)
         slack = _slack(end - now)

@@ -23,7 +23,8 @@ from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.clock import fresh
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain, replace_file
 from watchdogd.system.text import one_line
-from watchdogd.units import iso
+from watchdogd.units import local_time
+from watchdogd.web.columns import STATE_WORDS
 from watchdogd.web.metrics import metrics_text
 
 DEADLINE = 300.0
@@ -135,8 +136,8 @@ def line(run: str, state: str, results: Sequence[Result], now: float) -> str:
         result for result in results if not result.subject
     ]
     said = _joined(result.summary for result in shown) or "no check has answered yet"
-    does = f"{state}; " if state else ""
-    return f"{iso(now)} {one_line(f'[{worst.name}] {run}: {does}{said}', LENGTH)}"
+    does = f"{STATE_WORDS.get(state, state)}; " if state else ""
+    return f"{local_time(now)} {one_line(f'[{worst.name}] {run}: {does}{said}', LENGTH)}"
 
 
 def _joined(summaries: Iterable[str]) -> str:

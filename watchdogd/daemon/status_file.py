@@ -38,6 +38,8 @@ def incident_json(incident: Incident) -> dict[str, Any]:
         "target": incident.target,
         "acknowledged_by": incident.acknowledged_by or None,
         "acknowledged_at": None if incident.acknowledged_at is None else iso(incident.acknowledged_at),
+        "facts": list(incident.facts),
+        "advice": list(incident.advice),
         "details": incident.details,
     }
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from watchdogd.home.layout import Home, no_file
-from watchdogd.units import iso
+from watchdogd.units import local_time
 
 FAULTS = (SQLAlchemyError, sqlite3.Error, OSError, ImportError, ValueError)
 """Everything that a database, its driver or its file system throws; ValueError: a row that makes no sense."""
@@ -168,7 +168,7 @@ class HistoryFile:
         before, aside = self._kept(), self._set_aside()
         kept = f"; it is kept as {aside.name}" if aside else before
         if self.backup.exists() and not flaw(self.backup):
-            date = iso(self.backup.stat().st_mtime)
+            date = local_time(self.backup.stat().st_mtime)
             self._restore()
             return f"{self.path} {why}: restored from the backup of {date}, what came later is lost{kept}"
         self._make()

@@ -97,6 +97,11 @@ class Home:
     status = _Child("status.json")
     """The file that `watchdogd status --json` prints; replaced every round."""
 
+    def evidence_of(self, incident: int) -> str | None:
+        """Return the folder of what was collected for an incident; None where nothing was."""
+        folder = f"{self.evidence}/{incident}"
+        return folder if os.path.isdir(folder) else None
+
     @cached_property
     def group(self) -> int | None:
         """The Unix group that shares this home, from the folder itself (2770), or None."""

@@ -23,7 +23,7 @@ from watchdogd.remediation import flight_recorder
 from watchdogd.remediation.flight_recorder import Analysis
 from watchdogd.remediation.models import ActionOutcome, ActionTask, incident_as_json
 from watchdogd.remediation.stall_inquiry import RunEvidence, look_at
-from watchdogd.units import format_size, iso
+from watchdogd.units import format_size, local_time
 
 FILE_LIMIT = 1 << 20
 """Bytes of one file of evidence, but a dump; there are six at most, and dumps."""
@@ -124,7 +124,7 @@ def _make(place: Path, home: Home) -> None:
 
 def _queue(task: ActionTask) -> Iterator[str]:
     """Return the run's jobs as the round saw them."""
-    yield f"# {task.run.name if task.run else ''} at {iso(time.time())}"
+    yield f"# {task.run.name if task.run else ''} at {local_time(time.time())}"
     yield from (_job(job) for job in task.queue)
     if not task.queue:
         yield "no job of it is in the queue"
@@ -133,14 +133,14 @@ def _queue(task: ActionTask) -> Iterator[str]:
 def _job(job: Job) -> str:
     times = (("submitted", job.submitted_at), ("started", job.started_at), ("ends", job.ends_at))
     words = [job.id, job.user, job.state, job.reason, job.partition, job.nodes]
-    words += [f"{name} {iso(at)}" for name, at in times if at is not None]
+    words += [f"{name} {local_time(at)}" for name, at in times if at is not None]
     return " ".join(word for word in words if word)
 
 
 def _logs(task: ActionTask) -> Iterator[str]:
     """Return the end of each of the newest log files."""
     for file in log_files.find(task.log, task.written)[:LOGS]:
-        yield f"# {file.path}, {format_size(file.size)}, written to {iso(file.mtime)}"
+        yield f"# {file.path}, {format_size(file.size)}, written to {local_time(file.mtime)}"
         try:
             with open(file.path, "rb") as log:
                 log.seek(max(file.size - LOG_TAIL, 0))

@@ -193,6 +193,8 @@ def _dump(pid: int, args: argparse.Namespace, until: float) -> tuple[StackDump |
     now = state(pid)
     if not now or now.startswith("Z"):
         return None, "it is a zombie: ended, and not yet collected" if now else "it has ended"
+    if now.startswith("T"):  # py-spy would wait for it to stop
+        return None, f"it is stopped: kill -CONT {pid}"
     options = (["--nonblocking"] if now.startswith("D") else []) + (["--native"] if args.native else [])
     answer, silence = _ask(pid, args.py_spy, options, until)
     if answer.trouble and answer.trouble.kind == "native":

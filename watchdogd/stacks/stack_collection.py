@@ -187,7 +187,7 @@ def take(home: str, live: LiveJob, wish: Sampling) -> Taken:
     tool = py_spy()
     processes, notes = _by_py_spy(live, wish, tool) if tool else ([], [MISSING])
     folded = stack_folding.fold(processes, (wish.samples - 1) * wish.every)
-    if folded.ranks:
+    if folded.ranks or folded.stopped:  # what is stopped runs no Guard either
         return Taken(folded, tuple(notes))
     patience = max(until - time.monotonic(), _GUARDS)
     answers = ask(home, live.run.name, patience)

@@ -47,6 +47,11 @@ class Process:
     state: str = ""
     step: int | None = None
 
+    @property
+    def stopped(self) -> bool:
+        """Return whether a signal stopped it (SIGSTOP, SIGTSTP): state T."""
+        return self.state.startswith("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -94,6 +99,12 @@ class StackSummary:
     @property
     def ranks(self) -> int:
         return sum(len(group.members) for group in self.groups)
+
+    @property
+    def stopped(self) -> tuple[Process, ...]:
+        """Return the processes that a signal stopped, where that is why none has a stack."""
+        mute = [each for each in self.unread if not each.helper] or self.unread
+        return tuple(mute) if mute and not self.ranks and all(each.stopped for each in mute) else ()
 
 
 def fold(processes: Sequence[Process], seconds: float = 0.0) -> StackSummary:

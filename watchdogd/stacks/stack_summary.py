@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 from watchdogd.parsers.stack_models import Frame
@@ -20,6 +21,8 @@ def summary(folded: StackSummary) -> str:
 
     `2 of 128 ranks stand elsewhere: node5 ranks 40,41 in next_batch (loader.py:88); 126 wait in all_reduce`.
     """
+    if folded.stopped:
+        return f"no stacks: {unreadable(folded)}: {_continued(folded.stopped)}"
     line = _ranks(folded)
     missing = len(folded.unread)
     unread = f"{missing} {_plural(missing, 'process', 'processes')} could not be read" if missing else ""
@@ -36,7 +39,7 @@ def lines(folded: StackSummary) -> Iterator[str]:
     if folded.helpers:
         yield ""
         yield from _helpers(folded.helpers)
-    if folded.unread:
+    if folded.unread and len(folded.unread) > len(folded.stopped):
         yield ""
         yield "not read:"
         yield from (f"    {_unread(process)}" for process in folded.unread)
@@ -44,7 +47,9 @@ def lines(folded: StackSummary) -> Iterator[str]:
 
 def unreadable(picture: StackSummary) -> str:
     """Return why the first process could not be read, in a few words; empty: all could."""
-    for process in picture.unread:
+    if len(picture.stopped) > 1:
+        return f"{len(picture.stopped)} processes are stopped (state T)"
+    for process in picture.stopped or picture.unread:
         word = {"T": "is stopped", "D": "hangs in the kernel", "Z": "is dead"}.get(process.state[:1])
         return f"the process {word} (state {process.state[0]})" if word else process.trouble
     return ""
@@ -147,7 +152,20 @@ def _helpers(groups: Sequence[Group]) -> Iterator[str]:
 def _unread(process: Process) -> str:
     rank = "" if process.rank is None else f" rank {process.rank}"
     place = f"{process.node} pid {process.pid}{rank}" if process.pid else process.node
-    return "; ".join(filter(None, [f"{place}: {process.trouble}", process.state]))
+    state = "" if process.stopped else process.state
+    return "; ".join(filter(None, [f"{place}: {process.trouble}", state]))
+
+
+def _continued(stopped: Sequence[Process]) -> str:
+    """Return what lets stopped processes go on, for each node: `kill -CONT 88 89 on n1`."""
+    pids: dict[str, list[int]] = {}
+    for each in stopped:
+        pids.setdefault(each.node, []).append(each.pid)
+    here = os.uname().nodename
+    return ", ".join(
+        f"kill -CONT {' '.join(map(str, sorted(found)))}{'' if node == here else f' on {node}'}"
+        for node, found in list(pids.items())[:_NODES]
+    ) + (f" and on {len(pids) - _NODES} more nodes" if len(pids) > _NODES else "")
 
 
 def _plural(count: int, one: str, many: str) -> str:

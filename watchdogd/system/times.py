@@ -13,7 +13,7 @@ from cronsim import CronSim
 
 from watchdogd.errors import UnitError
 from watchdogd.system.number import digits
-from watchdogd.units import parse_duration
+from watchdogd.units import parse_duration, zone_name
 
 _NICKNAMES = {
     "@yearly": "0 0 1 1 *",
@@ -138,9 +138,10 @@ def zone_named(name: str) -> tzinfo:
 
 
 def short_time(at: float, now: float) -> str:
-    """Return a time as people write it: `16:10` if it is today, else with its day."""
+    """Return a time as people write it: `16:10 CET` if it is today, else with its day."""
     then, today = (datetime.fromtimestamp(each, UTC).astimezone() for each in (at, now))
-    return then.strftime("%H:%M" if then.date() == today.date() else "%a %d %b %H:%M")
+    form = "%H:%M" if then.date() == today.date() else "%a %d %b %H:%M"
+    return f"{then:{form}} {zone_name(at)}"
 
 
 LONGEST_WALLTIME = 86400.0

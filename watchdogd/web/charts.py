@@ -23,6 +23,10 @@ SLOTS = 150
 """Stretches of time of a chart; the lowest and the highest value of each are kept: no spike is lost."""
 FEWEST = 7
 """Stretches that a chart keeps on a page of however many lines."""
+CAPACITY = "capacity"
+"""Label of a limit's line."""
+_MOVED = 1e-3
+"""Share of its limit by which something has changed that is no constant."""
 VALUES = 18_000
 """Values on a page: about six characters each."""
 
@@ -66,8 +70,12 @@ class DrawnChart:
 
     @property
     def moves(self) -> bool:
-        """Return whether it shows anything but constants."""
-        return any(f"{low:.4g}" != f"{high:.4g}" for _, _, low, high in self.figures)
+        """Return whether it shows anything but constants, or what is one beside its limit."""
+        limits = [line.points[-1][1] for line in self.lines if line.dashed and line.label == CAPACITY]
+        return any(
+            f"{low:.4g}" != f"{high:.4g}" and high - low >= _MOVED * max(limits, default=0.0)
+            for _, _, low, high in self.figures
+        )
 
 
 GROUPS = ("Progress", "GPUs", "Memory")
@@ -167,7 +175,7 @@ def _bounded(
             continue
         lines = [ChartLine(declared.metric, used)]
         if total:
-            lines.append(ChartLine("capacity", (total[0], total[-1]), dashed=True))
+            lines.append(ChartLine(CAPACITY, (total[0], total[-1]), dashed=True))
             lines += _forecast(used[-1], total[-1][1], series.get((subject, declared.full_in), ()))
         counted = replace(declared, unit="") if subject == "inodes" else declared
         title = SPACE.get(subject, subject) or declared.title or declared.metric

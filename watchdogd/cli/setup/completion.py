@@ -83,8 +83,13 @@ def _choices(action: argparse.Action) -> tuple[str, ...]:
 
 
 _INCIDENTS = """grep -o '"id": *[0-9]*' "$home/status.json" 2>/dev/null | grep -o '[0-9]*'"""
-_JOBS = """timeout 3 squeue --noheader --me --format='%i %j' 2>/dev/null | tr ' ' '\\n'"""
-"""Shell commands for the numbers of open incidents, and for the ids and names of one's live jobs."""
+_JOBS = (
+    """timeout 3 squeue --noheader --me --format='%i %j|%k' 2>/dev/null """
+    """| sed -n '/|watchdogd:/!s/|.*//p' | tr ' ' '\\n'"""
+)
+"""Shell commands for the numbers of open incidents, and for the ids and names of one's live jobs.
+
+Those of a chain and drop-ins, which bear our mark as their comment, are nobody's training."""
 _ASKED = {"ack": _INCIDENTS, "watch": _JOBS}
 """Verb → the command whose lines its word may be."""
 

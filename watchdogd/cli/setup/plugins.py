@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print them, one line each; with a name, that one and its parameters; 1 where there is none."""
     home = Home.find(args.home)
-    found = [*discover(home).values(), *(_entry(dropin) for dropin in _dropins(home))]
+    found = [*discover(home).values(), *(_entry(home, dropin) for dropin in _dropins(home))]
     entries = sorted(found, key=lambda entry: (entry.origin, entry.name))
     if args.name is not None:
         names = [entry.name for entry in entries]
@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
         print_json([entry_json(entry) for entry in entries])
         return 0
     for entry in entries:
-        _print(f"{entry.name} ({entry.origin}): {entry.skipped or entry.description}", indent=0)
+        origin = entry.origin if args.name else _short(home, entry)
+        _print(f"{entry.name}{origin and f' ({origin})'}: {entry.skipped or entry.description}", indent=0)
         for parameter in entry.parameters.values() if args.name else ():
             _print(_written(parameter), indent=4)
     return 0
@@ -64,10 +65,18 @@ def _dropins(home: Home) -> tuple[DropIn, ...]:
         raise HomeError(f"{error.filename} cannot be looked at: {error.strerror}") from None
 
 
-def _entry(dropin: DropIn) -> PluginEntry:
+def _short(home: Home, entry: PluginEntry) -> str:
+    """Return where a plugin is from for the list: within home; nothing where its name says it."""
+    inside = entry.origin.removeprefix(f"{home.path}/")
+    return "" if inside == entry.name else inside
+
+
+def _entry(home: Home, dropin: DropIn) -> PluginEntry:
     """Return a drop-in as an entry of the list."""
     kind = dropin.kind.value if dropin.kind else "drop-in"
-    skipped = dropin.skipped or (f"refused: {dropin.refused}" if dropin.refused else "")
+    why = dropin.refused
+    refused = f"{dropins.refusal(dropin.path, str(home.path), why)}: {why.fix}" if why else ""
+    skipped = dropin.skipped or refused
     source = Source(dropin.path, "")
     return PluginEntry(
         dropin.name, dropin.path, source, f"{kind}, every {format_duration(dropin.every)}", skipped=skipped

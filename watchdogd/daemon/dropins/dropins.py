@@ -241,9 +241,14 @@ def stated(status: int, summary: str, facts: tuple[str, ...] = (), advice: tuple
 
 
 def refused(path: str, home: str, reason: Problem) -> Result:
-    """Say that a drop-in is not run, since others may write it; its own path is known."""
+    """Say that a drop-in is not run, since others may write it."""
+    return critical(refusal(path, home, reason)).saying(path, advice=[reason.fix])
+
+
+def refusal(path: str, home: str, reason: Problem) -> str:
+    """Return `refused: it can be written by everybody`; its own path is known."""
     what = reason.what.replace(os.path.realpath(path), "it").replace(f"{os.path.realpath(home)}/", "")
-    return critical(f"refused: {what}").saying(path, advice=[reason.fix])
+    return f"refused: {what}"
 
 
 def _ask(path: str, home: str, deadline: float) -> command.Answer:

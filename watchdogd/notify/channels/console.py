@@ -9,7 +9,7 @@ from typing import ClassVar, TextIO
 from watchdogd.home.layout import Home
 from watchdogd.notify.channel import Channel, DeliveryError, Notification, Sender, SendingRate
 from watchdogd.system.text import plain
-from watchdogd.units import iso
+from watchdogd.units import local_time
 
 
 class ConsoleChannel(Channel):
@@ -41,7 +41,7 @@ class Console:
     def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
         """Print it, with an empty line after it."""
         message = notification.message
-        _write(self._stream, f"{iso(message.at)} {plain(message.headline)}\n{plain(message.body)}\n\n")
+        _write(self._stream, f"{local_time(message.at)} {plain(message.headline)}\n{plain(message.body)}\n\n")
         return ""
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from watchdogd.notify.channel import Channel, DeliveryError, Notification, PathT
 from watchdogd.system import umask
 from watchdogd.system.smallfile import create_file
 from watchdogd.system.text import one_line
-from watchdogd.units import iso
+from watchdogd.units import local_time
 
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 """Not blocking: a pipe without a reader would wait for one for ever."""
@@ -59,7 +59,9 @@ class Statuslog:
         message = notification.message
         try:
             append(
-                self._path, f"{iso(message.at)} {one_line(message.line or message.headline, 500)}", self._home
+                self._path,
+                f"{local_time(message.at)} {one_line(message.line or message.headline, 500)}",
+                self._home,
             )
         except OSError as error:
             raise DeliveryError(f"{self._path} cannot be written: {error.strerror}") from None
