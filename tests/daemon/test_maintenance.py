@@ -29,8 +29,8 @@ def utc() -> object:
 def test_a_window_on_sunday_is_silent_on_sunday() -> None:
     silent = windows(cron="0 2 * * 0", **{"for": "2h"})
     assert silent("scratch", "scratch/disk_quota", SUNDAY + 2 * HOUR - 1) == ""
-    assert silent("scratch", "scratch/disk_quota", SUNDAY + 2 * HOUR) == "maintenance until 04:00"
-    assert silent("scratch", "scratch/disk_quota", SUNDAY + 4 * HOUR - 0.5) == "maintenance until 04:00"
+    assert silent("scratch", "scratch/disk_quota", SUNDAY + 2 * HOUR) == "maintenance until 04:00 UTC"
+    assert silent("scratch", "scratch/disk_quota", SUNDAY + 4 * HOUR - 0.5) == "maintenance until 04:00 UTC"
     assert silent("scratch", "scratch/disk_quota", SUNDAY + 4 * HOUR) == ""
     assert silent("scratch", "scratch/disk_quota", SUNDAY + 27 * HOUR) == ""
 
@@ -44,17 +44,17 @@ def test_a_window_is_for_its_targets() -> None:
 
 def test_a_window_of_days_says_on_which_day_it_ends() -> None:
     silent = windows(cron="@weekly", **{"for": "3d"})
-    assert silent("scratch", "", SUNDAY) == "maintenance until Wed 10 Mar 00:00"
+    assert silent("scratch", "", SUNDAY) == "maintenance until Wed 10 Mar 00:00 UTC"
 
 
 def test_windows_that_overlap_end_with_the_last_of_them() -> None:
     silent = windows(cron="0 2,3 * * *", **{"for": "90m"})
-    assert silent("scratch", "", SUNDAY + 3 * HOUR) == "maintenance until 04:30"
+    assert silent("scratch", "", SUNDAY + 3 * HOUR) == "maintenance until 04:30 UTC"
 
 
 def test_a_window_in_another_zone_is_shown_by_this_machines_clock() -> None:
     silent = windows(cron="0 2 * * 0", timezone="Asia/Tokyo", **{"for": "2h"})
-    assert silent("scratch", "", SUNDAY - 7 * HOUR) == "maintenance until 19:00"
+    assert silent("scratch", "", SUNDAY - 7 * HOUR) == "maintenance until 19:00 UTC"
 
 
 @pytest.mark.parametrize("keys", [{"timezone": "Europe/Berlin"}, {}])

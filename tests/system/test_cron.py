@@ -193,5 +193,5 @@ def test_a_zone_is_known_without_the_machines_own_tzdata(monkeypatch: pytest.Mon
 
 def test_a_time_is_said_with_its_day_where_that_is_another() -> None:
     with zones.local(zones.RULE):
-        assert short_time(SUMMER + 60, SUMMER) == "03:01"
-        assert short_time(SUMMER + 86400, SUMMER) == "Mon 29 Mar 03:00"
+        assert short_time(SUMMER + 60, SUMMER) == "03:01 CEST"
+        assert short_time(SUMMER + 86400, SUMMER) == "Mon 29 Mar 03:00 CEST"

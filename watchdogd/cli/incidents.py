@@ -63,7 +63,7 @@ def _list(args: argparse.Namespace) -> int:
 
 def _json(home: Home, incident: Incident, known: dict[str, Any]) -> dict[str, Any]:
     """Return an incident with what the last round knew of it, and where its evidence lies."""
-    said = {name: known[name] for name in ("facts", "advice") if name in known}
+    said: dict[str, Any] = {name: known[name] for name in ("facts", "advice") if name in known}
     return {**incident_json(incident), **said, "evidence": home.evidence_of(incident.id)}
 
 

@@ -23,7 +23,7 @@ from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.setup import Setup
 from watchdogd.doctor.setup_wizard import toml_key
 from watchdogd.home.layout import Home
-from watchdogd.units import Amount, Parsed, format_duration, iso, parse_duration, zone_name
+from watchdogd.units import Amount, Parsed, format_duration, iso, parse_duration
 
 NEXT = 3
 """Windows of each maintenance entry that are shown."""
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%a %d %b %H:%M ") + zone_name(at)
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%a %Y-%m-%d %H:%M %Z").rstrip()
 
 
 def _maintenance(setup: Setup) -> list[dict[str, Any]]:
