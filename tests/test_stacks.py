@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
+from pathlib import Path
 
 import pytest
 
+from watchdogd.home.layout import Home
 from watchdogd.parsers import pyspy
 from watchdogd.parsers.stack_models import Frame, StackDump
-from watchdogd.stacks import stack_folding, stack_summary
+from watchdogd.plugin import Job
+from watchdogd.stacks import stack_collection, stack_folding, stack_summary
 from watchdogd.stacks.stack_folding import Process
 
 RUN = "    train_step (train.py:210)\n    main (train.py:300)\n    <module> (train.py:331)\n"
@@ -236,3 +241,20 @@ def test_numbers_in_few_letters(values: list[int], text: str) -> None:
 )
 def test_names_in_few_letters(values: list[str], text: str) -> None:
     assert stack_folding.names(values) == text
+
+
+def test_guards_of_another_job_of_the_run_are_left_out(tmp_path: Path) -> None:
+    """Of an array's other task, or of the job before, which still ends."""
+    home = Home(tmp_path)
+    home.make()
+    home.config.write_text('[runs.tide]\nbackend = "slurm"\n')
+    later = time.time() + 60.0
+    for pid, job in enumerate(("17", "18", None), 41):
+        file = home.inbox / f"tide.stacks.n{pid}.{pid}.txt"
+        head = {"run": "tide", "host": f"n{pid}", "time": later, "pid": pid, "rank": 0, "job": job}
+        stack = 'Thread 0x1 (most recent call first):\n  File "a.py", line 1 in f\n'
+        file.write_text(f"{json.dumps(head)}\n{stack}")
+        os.utime(file, (later, later))
+    mine = Job("17", "17", "tide", "erin", "RUNNING")
+    answers = stack_collection.ask(str(tmp_path), "tide", 5.0, lambda heard: heard == 2, mine)
+    assert sorted(each.pid for each in answers.processes) == [41, 43]

@@ -73,7 +73,7 @@ def classify(
     quiet_w = [each.gpu.power_w for each in suspects if each.gpu.power_w is not None]
     level = median(quiet_w) if quiet_w else None
     others = [each for each in telling if each not in quiet]
-    high = [each for each in others if _high(each.gpu)]
+    high = [each for each in others if is_busy(each.gpu)]
     waiting = tuple(each for each in high if _near_idle(each.gpu, level, power.get(each.name)))
     busy = tuple(each for each in others if each not in waiting)
     if waiting and suspects and not busy:
@@ -86,7 +86,8 @@ def classify(
     return GpuActivity((), suspects if others else quiet, busy + waiting, drawn=drawn)
 
 
-def _high(gpu: Gpu) -> bool:
+def is_busy(gpu: Gpu) -> bool:
+    """Return whether it works, or waits for others, at full utilisation."""
     return (gpu.utilisation or 0.0) >= HIGH
 
 

@@ -275,6 +275,17 @@ def test_where_it_slows_down_by_the_distance_to_its_limit() -> None:
     assert nvidia_smi.read(text).gpus[0].slowdown_c == 89.0
 
 
+def test_whose_processes_are_on_a_gpu() -> None:
+    """The number stands beside what is told of the process, not above it."""
+    processes = "".join(
+        f"        GPU instance ID : N/A\n        Process ID : {pid}\n            Type : C\n"
+        for pid in (4711, 4712)
+    )
+    said = f"GPU 00000000:2A:00.0\n    Processes\n{processes}    Capabilities\n        EGM : disabled\n"
+    idle = "GPU 00000000:3D:00.0\n    Processes : None\n"
+    assert [gpu.pids for gpu in nvidia_smi.read(said + idle).gpus] == [(4711, 4712), ()]
+
+
 def test_a_gpu_that_is_not_in_ready_state() -> None:
     text = (
         "GPU 00000000:2A:00.0\n    GPU Reset Status\n        Reset Required : Yes\n    Utilization\n        GPU : Unknown Error\n"

@@ -239,6 +239,17 @@ def test_what_is_no_answer_is_refused(answer: str) -> None:
         nccl_ras.read(answer)
 
 
+def test_how_many_gpus_the_job_has() -> None:
+    alike = text(PAIR, 2)
+    head, _, rest = alike.partition("  Nodes  Processes")
+    heads = "  Nodes  Processes         GPUs"
+    nodes = f"{heads}\n          per node  per process\n      1          8            1\n"
+    total = f"\n{heads}\n(total)    (total)      (total)\n      2         12           12\n"
+    unlike = f"{head}{nodes}{total}\nThe outlier node:\n{rest[rest.index('Communicators...') :]}"
+    assert [nccl_ras.read(each).gpus for each in (alike, unlike)] == [2, 12]
+    assert nccl_ras.accused(nccl_ras.read(alike)) == nccl_ras.accused(nccl_ras.read(unlike))
+
+
 @settings(max_examples=60)
 @given(st.text() | st.lists(st.sampled_from([*text(FEW + STOPPED + DEAD).splitlines(), "x"])).map("\n".join))
 def test_no_text_breaks_it(answer: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.servers.ras import gpu, mismatch, serving, text
+from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.probe import node_ranks
 from watchdogd.probe.node_ranks import NodeRanks
 from watchdogd.stacks import node_stacks
@@ -29,6 +30,26 @@ def looked(says: Callable[[int], str], monkeypatch: pytest.MonkeyPatch) -> NodeR
         monkeypatch.setattr(node_ranks, "_gpus", lambda _until: ())
         found = [node_stacks.TrainingProcess(os.getpid(), 1, "", {"RANK": 0})]
         return node_ranks.look("n1", found, time.monotonic() + 4.0)
+
+
+@pytest.mark.parametrize(
+    ("listed", "seen"),
+    [
+        ([True, False], [0]),  # the other one is somebody else's notebook
+        ([None, None], [0, 1]),  # nobody is named, as in a container
+        ([None, False], []),
+        ([True, None], [0]),
+    ],
+)
+def test_the_gpus_of_others_say_nothing(
+    listed: list[bool | None], seen: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids = {True: (os.getpid(),), False: (1,), None: ()}
+    gpus = tuple(Gpu(place, pids=pids[each]) for place, each in enumerate(listed))
+    monkeypatch.setattr(node_ranks, "_gpus", lambda _until: gpus)
+    monkeypatch.setattr(node_stacks, "environ", lambda _pid: {"NCCL_RAS_ENABLE": "0"})
+    found = [node_stacks.TrainingProcess(os.getpid(), 1, "", {"RANK": 0})]
+    assert [gpu.index for gpu in node_ranks.look("n1", found, time.monotonic() + 4.0).gpus] == seen
 
 
 def behind(rank: int, operation: int, by: int = 2) -> str:

@@ -43,6 +43,10 @@ def absent(*ranks: int) -> tuple[Accused, ...]:
     return tuple(Accused(ABSENT, each, "c0ffee", SIZE) for each in members)
 
 
+BUSY, IDLE = Gpu(1, utilisation=100.0), Gpu(1, utilisation=0.0)
+STRANGER = Accused(ABSENT, RasMember(3, "198.51.100.7", 4711, 3), "d0d0", SIZE)
+
+
 @pytest.mark.parametrize(
     ("nodes", "silent", "strengths", "apart"),
     [
@@ -66,8 +70,15 @@ def absent(*ranks: int) -> tuple[Accused, ...]:
         # a part of the run, which may wait for another part
         ([node(1, ras=""), node(2, accused=(behind(rank=1, size=4),))], [], {5: FAIR}, False),
         ([node(1, ras=""), node(2, accused=(behind(ABSENT, rank=1, size=4),))], [], {5: SURE}, False),
-        # a rank of the whole run that another node has: one of the two numbers is not what it seems
-        ([node(1, accused=(behind(rank=2),)), node(2, accused=(behind(rank=2),))], [], {2: FAIR}, False),
+        # a rank of the whole run that is another process: it numbers its ranks in another order
+        ([node(1, accused=(behind(rank=2),)), node(2, accused=(behind(rank=2),))], [], {5: FAIR}, False),
+        ([node(1, ras=""), node(2, accused=(behind(rank=6),))], [], {5: FAIR}, False),
+        # its own GPU is busy: it may wait for that, while others run ahead
+        ([node(1, ras=""), node(2, accused=(behind(),), gpus=(BUSY,))], [], {5: FAIR}, False),
+        ([node(1, ras=""), node(2, accused=(behind(),), gpus=(IDLE,))], [], {5: SURE}, False),
+        # another job's RAS answers: it speaks of a node that is none of the job's
+        ([node(1, ras=""), node(2, accused=(behind(), STRANGER))], [], {}, False),
+        ([node(1, accused=(STRANGER,))], ["n2"], {3: SURE}, False),
     ],
 )
 def test_how_sure_nccl_is(
@@ -92,6 +103,25 @@ def test_containers_whose_processes_have_the_same_number(accused: Accused, rank:
     processes = tuple(replace(each, pids=(each.pid, 7)) for each in node(2).processes)
     (found,) = nccl_suspects.of_stalled([node(1, ras=""), node(2, processes=processes, accused=(accused,))])
     assert (found.rank, found.pid) == (rank, 105 if rank else None)
+
+
+@pytest.mark.parametrize(
+    ("totals", "silent", "strength"),
+    [((SIZE, SIZE), [], SURE), ((0, 0), [], SURE), ((16, 0), [], FAIR), ((SIZE, SIZE), ["n3"], FAIR)],
+)
+def test_a_run_whose_size_no_variable_tells(
+    totals: tuple[int, int], silent: list[str], strength: int
+) -> None:
+    nodes = [
+        node(
+            at,
+            accused=(behind(),),
+            total=total,
+            processes=tuple(replace(each, env={}) for each in node(at).processes),
+        )
+        for at, total in enumerate(totals, 1)
+    ]
+    assert [each.strength for each in nccl_suspects.of_stalled(nodes, silent)] == [strength]
 
 
 def words(nodes: list[NodeRanks], silent: list[str]) -> list[str]:

@@ -48,12 +48,16 @@ class Communicator:
 
 @dataclass(frozen=True, slots=True)
 class RasReport:
-    """One answer. `absent` are processes that did not answer; `timeouts`: how often RAS waited in vain."""
+    """One answer. `absent` are processes that did not answer; `timeouts`: how often RAS waited in vain.
+
+    `gpus` is how many the job has, as far as its processes know of one another; 0 where it is not told.
+    """
 
     version: str = ""
     communicators: tuple[Communicator, ...] = ()
     absent: tuple[RasMember, ...] = ()
     timeouts: int = 0
+    gpus: int = 0
 
     @property
     def even(self) -> bool:

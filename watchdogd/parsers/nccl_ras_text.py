@@ -16,6 +16,7 @@ from watchdogd.system.number import digits
 
 _HEAD = re.compile(r"(?:NCCL version (\S+)|Job summary$|Communicators\.\.\.)")
 _ROW = re.compile(r"\s*(\d+)  +\d+  +\d+  +[\d-]+  +(\d+)  +\d+  +(\w+)  +[A-Z,]+$")
+_TOTALS = re.compile(r"\s*\d+  +\d+(?:  +\d+  +\d+)?  +(\d+)$")
 _COMMUNICATOR = re.compile(r"#(\d+)-\d+ \(([0-9a-f]+)\) (\w+)$")
 _KIND = re.compile(r"  Communicator ranks have different (\w+) operation counts$")
 _STATUS = re.compile(r"  (\d+) ranks have status (\w+)$")
@@ -76,7 +77,7 @@ class _Reading:
         self._groups: dict[str, tuple[int, str]] = {}
         self._sections: dict[tuple[str, str], _Section] = {}
         self._absent: list[RasMember] = []
-        self._timeouts = 0
+        self._timeouts = self._gpus = 0
         self._now: _Section | None = None
         self._heads = self._kind = self._state = self._error = ""
         self._launch: int | None = None
@@ -84,6 +85,8 @@ class _Reading:
     def take(self, line: str) -> None:
         if not line.startswith(" "):
             self._heading(line)
+        elif self._heads == "(total)" and (totals := _TOTALS.match(line)):
+            self._gpus = digits(totals[1])
         elif row := _ROW.match(line):
             self._groups[row[1]] = digits(row[2]), row[3]
         elif self._now is None or not self._said(line, self._now):
@@ -98,7 +101,7 @@ class _Reading:
             replace(each, absent=tuple(replace(one, dead=one.process in dead) for one in each.absent))
             for each in found
         ]
-        return RasReport(self._version, tuple(found), tuple(self._absent), self._timeouts)
+        return RasReport(self._version, tuple(found), tuple(self._absent), self._timeouts, self._gpus)
 
     def _communicator(self, section: _Section) -> Communicator | None:
         """Return it without ranks that it cannot have; 2.27 lists some that are memory of something else."""
@@ -133,8 +136,8 @@ class _Reading:
             key = line.partition(" ")[0], comm[2]
             self._now = self._sections.setdefault(key, _Section(comm[2], comm[1]))
             self._heads = comm[3]
-        elif line.isupper():
-            self._now, self._heads = None, line
+        elif line.isupper() or line.startswith("(total)"):
+            self._now, self._heads = None, line.partition(" ")[0]
 
     def _topic(self, kind: str = "", state: str = "", error: str = "") -> None:
         self._kind, self._state, self._error, self._launch = kind, state, error, None

@@ -67,7 +67,7 @@ class NodeRanks:
 
     `ras` is the version of NCCL that answered, or empty; `moving`: some of its counts grew meanwhile, so that
     nobody is accused for sure. `lagging`: who was behind in most of LOOKS looks, where they grew. `even`: all
-    ranks answered, and had launched the same.
+    ranks answered, and had launched the same. `total`: the GPUs of the job that RAS knows, 0: not told.
     """
 
     node: str
@@ -79,6 +79,7 @@ class NodeRanks:
     gpus: tuple[Gpu, ...] = ()
     lagging: tuple[Accused, ...] = ()
     even: bool = True
+    total: int = 0
 
 
 def argv(whose: Sequence[str], deadline: float) -> list[str]:
@@ -115,7 +116,7 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
     heard = [answer for each in asked if (answer := _value(each, until))]
     reports: tuple[RasReport, ...] = heard[0] if heard else ()
     moving = nccl_ras.moving(reports)
-    gpus = _value(shown, until) or ()
+    gpus = _used(_value(shown, until) or (), pids)
     return NodeRanks(
         name,
         addresses,
@@ -126,6 +127,7 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
         gpus,
         _lagging(reports, moving),
         all(each.even for each in reports),
+        max((each.gpus for each in reports), default=0),
     )
 
 
@@ -243,6 +245,12 @@ def _gpus(until: float) -> tuple[Gpu, ...]:
     return node_script.read(
         command.ask(node_script.argv(max(left / 2, 1.0)), deadline=left).output
     ).readout.gpus
+
+
+def _used(gpus: Sequence[Gpu], pids: Collection[int]) -> tuple[Gpu, ...]:
+    """Leave out the GPUs that others use, where the tool names whose processes are on them."""
+    mine = {gpu.index for gpu in gpus if not set(pids).isdisjoint(gpu.pids)}
+    return tuple(gpu for gpu in gpus if gpu.index in mine or not any(each.pids for each in gpus))
 
 
 def _addresses() -> tuple[str, ...]:

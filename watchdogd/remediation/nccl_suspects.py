@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
 from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, ERROR, INSTEAD, STATE, Accused
+from watchdogd.plugins.gpu_health import activity
 from watchdogd.probe.node_ranks import LOOKS, NodeRanks, RankProcess
 from watchdogd.stacks import stack_folding
 from watchdogd.system.number import count
@@ -20,9 +21,14 @@ SOURCE = "NCCL"
 
 
 def of_stalled(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[Suspect]:
-    """Return whom RAS accuses of a stall."""
+    """Return whom RAS accuses of a stall.
+
+    Who launched fewest may wait for its own GPU while others run ahead: not sure where that one is busy.
+    """
+    nodes = _own(nodes, silent)
     places, charges = _Places.of(nodes, silent), _charges(nodes)
     moving = any(node.moving for node in nodes if node.ras)
+    busy = {(node.node, gpu.index) for node in nodes for gpu in node.gpus if activity.is_busy(gpu)}
     apart, seen = unreached(nodes, silent), set()
     for node in nodes if charges else ():
         for each in node.accused:
@@ -33,11 +39,13 @@ def of_stalled(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iter
             seen.add(charge)
             agreed = all(charge in theirs for theirs in charges.values())
             sure = agreed and not each.unsure and not moving and not places.may_wait(each)
-            yield places.accusation(each, sure)
+            held = each.how == BEHIND and (where, each.member.gpu) in busy
+            yield places.accusation(each, sure and not held)
 
 
 def of_slow(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
     """Return who launched less than the others most of the time."""
+    nodes = _own(nodes)
     places = _Places.of(nodes, ())
     for each in dict.fromkeys(each for node in nodes for each in node.lagging):
         yield places.accusation(each, sure=False)
@@ -56,6 +64,7 @@ def unreached(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> set[s
 
 def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[str]:
     """Return what NCCL says beside whom it accuses."""
+    nodes = _own(nodes, silent)
     heard = [each for each in nodes if each.ras]
     if apart := unreached(nodes, silent):
         yield f"NCCL: the nodes do not reach one another: {stack_folding.names(apart)}"
@@ -73,6 +82,23 @@ def world(nodes: Sequence[NodeRanks]) -> int | None:
     """Return how many ranks the run has, as its processes were told."""
     sizes = {count(each.env.get("WORLD_SIZE", "")) for node in nodes for each in node.processes} - {None}
     return sizes.pop() if len(sizes) == 1 else None
+
+
+def _own(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> list[NodeRanks]:
+    """Return the nodes without answers that speak of other nodes: another job's RAS listens on that port."""
+    known = {address for node in nodes for address in node.addresses}
+    return [
+        replace(node, ras="", accused=(), lagging=(), moving=False)
+        if not silent and {each.member.host for each in (*node.accused, *node.lagging)} - known - {""}
+        else node
+        for node in nodes
+    ]
+
+
+def _size(nodes: Sequence[NodeRanks], silent: Collection[str]) -> int | None:
+    """Return how many ranks the run has: as it was told, else as RAS knows, where all nodes answered."""
+    seen = max((node.total for node in nodes if node.ras), default=0)
+    return world(nodes) or (None if silent else max(seen, sum(len(node.processes) for node in nodes)) or None)
 
 
 def _charges(nodes: Sequence[NodeRanks]) -> dict[str, set[Hashable]]:
@@ -101,7 +127,7 @@ class _Places:
             next(iter(silent)) if len(silent) == 1 else "",
             frozenset(address for address, names in found.items() if len(names) > 1),
             tuple((node.node, each) for node in nodes for each in node.processes),
-            world(nodes),
+            _size(nodes, silent),
         )
 
     def node_of(self, host: str) -> str:
@@ -115,7 +141,7 @@ class _Places:
 
         NCCL counts collectives alone, none of what ranks send one another, as the stages of a pipeline do.
         """
-        return each.how == BEHIND and None not in (each.size, self.size) and each.size != self.size
+        return each.how == BEHIND and (each.size is None or each.size != self.size)
 
     def accusation(self, each: Accused, sure: bool) -> Suspect:
         """Accuse a rank of the run where its communicator spans that, else the one whose process it is.
@@ -126,7 +152,10 @@ class _Places:
         here = [own for name, own in self.processes if name == node and member.pid in own.pids]
         process = here[0] if len(here) == 1 else None
         rank = process.rank if process else None
-        if member.rank is not None and each.size is not None and each.size == self.size:
+        whole = member.rank is not None and each.size is not None and each.size == self.size
+        if whole and rank not in (None, member.rank):
+            sure = False  # it numbers its ranks in another order
+        elif whole:
             rank, process = member.rank, None
             mine = [(name, own) for name, own in self.processes if own.rank == rank]
             if len(mine) == 1:
@@ -156,6 +185,6 @@ def _what(each: Accused, *, part: bool) -> tuple[str, int]:
         return f"has a communicator in state {each.other}, the others in {each.kind}", FAIR
     if each.how == ERROR:
         return f"has reported to NCCL: {each.other}", FAIR
-    where = f"is behind in a group of {each.size}" if part else "is behind"
+    where = f"is behind in a group of {each.size}" if part and each.size else "is behind"
     more = f", and is {each.by} behind" if each.by > 1 else ""
     return f"{where}: it has not entered {operation}{more}", WEAK if each.held else SURE

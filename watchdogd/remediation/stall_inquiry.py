@@ -110,7 +110,7 @@ def with_evidence(
     threads = [
         thread
         for run, task in asked.items()
-        for ask in _ways(task, attempt)
+        for ask in _ways(task, attempt, until)
         if (thread := _begun(ask, task, seen[run]))
     ]
     for thread in threads:
@@ -119,12 +119,14 @@ def with_evidence(
     return tuple(named.get(id(event), event) for event in events)
 
 
-def _ways(task: ActionTask, attempt: Attempt) -> Iterator[Callable[[ActionTask, RunEvidence], None]]:
+def _ways(
+    task: ActionTask, attempt: Attempt, until: float
+) -> Iterator[Callable[[ActionTask, RunEvidence], None]]:
     """Yield how a run is asked about: the message waits for a thread each."""
     if any(job.working for job in task.queue):
         yield _ask_nodes
     with contextlib.suppress(WatchdogError, OSError):  # home may be gone, and what Guards write with it
-        if attempt(partial(_has_guards, task)):
+        if time.monotonic() < until and attempt(partial(_has_guards, task)):
             yield _ask_guards
 
 
@@ -221,15 +223,14 @@ def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
 
     Asked through Slurm's launcher, here for plain processes; else what the job's probe left in home.
     """
-    working = [job for job in jobs if job.working]
-    if not working:
+    job = newest(jobs)
+    if job is None:
         return RunEvidence()
     if run.backend == "process":
-        pids = [job.id for job in working if job.id]
+        pids = [each.id for each in jobs if each.working and each.id]
         answer = command.ask(node_ranks.argv(["--below", *pids], _NODES - _STARTING), deadline=_NODES)
         ranks = node_ranks.read(answer.output)
         return RunEvidence((ranks,) if ranks else ())
-    job = max(working, key=lambda job: job.started_at or 0.0)
     if run.backend == "slurm":
         whose = ["--job", job.raw_id, "--since", f"{job.started_at or 0.0:.0f}"]
         argv = node_ranks.argv(whose, _NODES - _STARTING)
@@ -243,6 +244,12 @@ def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
     left = query_gpus(run, job, deadline=_NODES, now=time.time())
     nodes = tuple(NodeRanks(node.name, (), (), gpus=node.readout.gpus) for node in left.nodes)
     return RunEvidence(nodes, closed=left.closed)
+
+
+def newest(jobs: Iterable[Job]) -> Job | None:
+    """Return the job of those that works, and started last."""
+    working = [job for job in jobs if job.working]
+    return max(working, key=lambda job: job.started_at or 0.0, default=None)
 
 
 def _has_guards(task: ActionTask) -> bool:
@@ -268,5 +275,8 @@ def _ask_guards(task: ActionTask, seen: RunEvidence) -> None:
     """Ask the Guards, who write when they are asked."""
     home, run = str(task.home.path), task.record.run
     seen.beats = frozenset(_beats(task))
-    answers = stack_collection.ask(home, run, _GUARDS, lambda heard: heard == nccl_suspects.world(seen.nodes))
+    job = newest(task.queue) if task.run and task.run.backend != "process" else None
+    answers = stack_collection.ask(
+        home, run, _GUARDS, lambda heard: heard == nccl_suspects.world(seen.nodes), job
+    )
     seen.guards = answers.processes

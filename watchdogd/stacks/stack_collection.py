@@ -12,7 +12,7 @@ import os
 import shutil
 import sysconfig
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from watchdogd.batch.live_job import LiveJob
 from watchdogd.config import switch_places
 from watchdogd.errors import Problem
 from watchdogd.parsers import faulthandler
+from watchdogd.plugin import Job
 from watchdogd.stacks import node_stacks, stack_folding
 from watchdogd.stacks.node_stacks import Parcel
 from watchdogd.stacks.stack_folding import Process, StackSummary
@@ -54,12 +55,17 @@ class StackAnswers:
 
 
 def ask(
-    home: str, run: str, patience: float, enough: Callable[[int], bool] = lambda _: False
+    home: str,
+    run: str,
+    patience: float,
+    enough: Callable[[int], bool] = lambda _: False,
+    job: Job | None = None,
 ) -> StackAnswers:
     """Ask, and wait for what is written within `patience` seconds, or until so many files are `enough`.
 
-    Never raises for what files do.
+    Guards of other jobs of the run than `job` are left out. Never raises for what files do.
     """
+    ids = {"", job.id, job.raw_id, job.handle} if job and "@" not in job.raw_id else None
     inbox = switch_places.find(home, run, "kill").inbox
     request = os.path.join(inbox, f"{file_name(run)}.stacks-request")
     try:
@@ -67,7 +73,7 @@ def ask(
     except OSError as error:
         return StackAnswers((), f"its Guards cannot be asked: {request}: {error.strerror or error}")
     try:
-        found, refused = _gather(inbox, run, asked_at, patience, enough)
+        found, refused = _gather(inbox, run, asked_at, patience, enough, ids)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(request)
@@ -104,22 +110,30 @@ def _touch(request: str) -> float:
 
 
 def _gather(
-    inbox: str, run: str, since: float, patience: float, enough: Callable[[int], bool]
+    inbox: str,
+    run: str,
+    since: float,
+    patience: float,
+    enough: Callable[[int], bool],
+    ids: Collection[str] | None,
 ) -> tuple[list[faulthandler.Handed | _Taken], dict[str, str]]:
     """Read all files of this request, and why some cannot be read; what was read is removed."""
     until, last = time.monotonic() + patience, float("inf")
     found: dict[str, faulthandler.Handed | _Taken] = {}
+    others: set[str] = set()
     refused: dict[str, str] = {}
     while time.monotonic() < min(until, last + _QUIET) and not enough(len(found)):
         for path in Path(inbox).glob(f"{file_name(run)}.stacks.*"):
-            if path.name in found or path.name in refused or path.suffix not in (".txt", ".json"):
+            if path.name in {*found, *others, *refused} or path.suffix not in (".txt", ".json"):
                 continue
             try:
                 handed = _read(path, since)
             except OSError as error:
                 refused[path.name], last = error.strerror or str(error), time.monotonic()
                 continue
-            if handed and handed.run == run:
+            if isinstance(handed, faulthandler.Handed) and ids is not None and handed.job not in ids:
+                others.add(path.name)
+            elif handed and handed.run == run:
                 found[path.name], last = handed, time.monotonic()
                 with contextlib.suppress(OSError):
                     path.unlink()
@@ -190,7 +204,7 @@ def take(home: str, live: LiveJob, wish: Sampling) -> Taken:
     if folded.ranks or folded.stopped:  # what is stopped runs no Guard either
         return Taken(folded, tuple(notes))
     patience = max(until - time.monotonic(), _GUARDS)
-    answers = ask(home, live.run.name, patience)
+    answers = ask(home, live.run.name, patience, job=None if live.run.backend == "process" else live.job)
     processes = _both(processes_of(answers.nodes), answers.processes)
     if processes:
         folded = stack_folding.fold(processes)

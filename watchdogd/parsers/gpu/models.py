@@ -25,7 +25,7 @@ class Gpu:
 
     `trouble`: why the GPU cannot be used, or told of: lost, in error. Its other values then mean nothing.
     `doubts`: single readings that the tool could not make. `inforom`: what is wrong with its own memory of
-    itself, or empty.
+    itself, or empty. `pids` are the processes on it, where the tool names them.
     """
 
     index: int | None = None
@@ -56,6 +56,7 @@ class Gpu:
     trouble: str = ""
     doubts: tuple[str, ...] = ()
     inforom: str = ""
+    pids: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from watchdogd.parsers.gpu import values
 from watchdogd.parsers.gpu.models import Gpu, Readout
@@ -95,13 +96,17 @@ def _grow(facts: values.Facts, path: list[tuple[int, str]], line: str) -> None:
         part = f"mig device {sum(each.endswith('/index') for each in facts if _PART.fullmatch(each))}"
     path.append((indent, part))
     if colon:
-        facts["/".join(part for _, part in path)] = cell.strip()
+        key, before = "/".join(part for _, part in path), ""
+        if part == "process id":
+            before = facts.get(key, "") + " "
+        facts[key] = before + cell.strip()
 
 
 def _gpu(index: int, bus: str, facts: values.Facts) -> Gpu:
     counters = {field: _sum(facts, rf"ecc errors/{kind}/(?:{names})") for field, kind, names in _COUNTERS}
     worn = ", ".join(words for name, words in _WORN if values.yes(facts.get(name, "")))
-    given = {"recovery": _recovery(facts), "fabric": _fabric(facts), "worn": worn, **counters}
+    given: dict[str, Any] = {"recovery": _recovery(facts), "fabric": _fabric(facts), "worn": worn, **counters}
+    given["pids"] = tuple(filter(None, map(values.count, facts.get("processes/process id", "").split())))
     given["remap_pending"] = _any(cell for name, cell in facts.items() if _PENDING.fullmatch(name))
     gpu = values.gpu_of(
         facts, _RULES, index=index, bus=bus, throttled=values.throttling(facts, _REASON), **given
