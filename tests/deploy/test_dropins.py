@@ -151,6 +151,67 @@ def test_old_checkpoints_are_thinned_and_a_second_run_finds_nothing(tmp_path: Pa
     assert run(edited("thin-checkpoints", tmp_path)).returncode == 3
 
 
+@pytest.mark.parametrize(
+    ("names", "beside"),
+    [
+        (["gpt--val_loss=2.4{odd}-step={step}-consumed_samples={samples}.0.ckpt"], {}),
+        (["epoch={epoch}-step={step}.ckpt"], {"epoch=1-step=3000-v1.ckpt": "", "last.ckpt": ""}),
+        (
+            [f"ep0-ba{{step}}-rank{rank}.pt" for rank in range(4)],
+            {"latest-rank0.pt": "-> ep0-ba2000-rank0.pt"},
+        ),
+        (
+            [
+                f"model.ckpt-{{step}}.{part}"
+                for part in ("index", "data-00000-of-00002", "data-00001-of-00002")
+            ],
+            {"checkpoint": 'model_checkpoint_path: "model.ckpt-2000"'},
+        ),
+        (["step{step}/model.pt", "step{step}-unsharded/model.pt"], {"latest": "-> step2000"}),
+        (["checkpoint_1_{step}.pt"], {"checkpoint_best.pt": "", "checkpoint_last.pt": ""}),
+        (["iter_{step:07d}/mp_rank_00/model.pt"], {"latest_checkpointed_iteration.txt": "2000"}),
+    ],
+)
+def test_all_files_of_a_step_stay_or_go_whatever_their_names(
+    tmp_path: Path, names: list[str], beside: dict[str, str]
+) -> None:
+    folder = tmp_path / "checkpoints"
+    written: dict[int, set[Path]] = {}
+    for step in range(1000, 7000, 1000):
+        fields = {"step": step, "epoch": step // 2000, "odd": 99 - step // 90, "samples": 8 * step}
+        written[step] = {aged(folder / name.format(**fields), 30 - step / 500) for name in names}
+    for name, text in beside.items():
+        if text.startswith("-> "):
+            (folder / name).symlink_to(text[3:])
+        else:
+            aged(folder / name, 1, text)
+    done = run(edited("thin-checkpoints", tmp_path, CHECKPOINTS=f' "{folder}/*"', YOUNGEST=" 0"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    stays = {1000, 4000, 5000, 6000} | ({2000} if "2000" in str(beside) else set())
+    assert {step for step, files in written.items() if all(file.exists() for file in files)} == stays
+    assert not [
+        file for step, files in written.items() if step not in stays for file in files if file.exists()
+    ]
+    assert all(os.path.lexists(folder / name) for name in beside)
+
+
+def test_checkpoints_whose_order_is_not_certain_stay(tmp_path: Path) -> None:
+    for number, name in enumerate(["a-1-9.pt", "a-3-2.pt", "a-2-7.pt", "a-4-1.pt"]):
+        aged(tmp_path / "ck" / name, 30 - number)
+    script = edited("thin-checkpoints", tmp_path, CHECKPOINTS=f' "{tmp_path}/ck/*"', KEEP=" 2")
+    assert run(script).stdout.startswith("thin-checkpoints OK - 0 of 0 checkpoints removed")
+    assert len(list((tmp_path / "ck").iterdir())) == 4
+
+
+def test_each_run_keeps_its_own(tmp_path: Path) -> None:
+    for run_name, days in (("old", 40.0), ("new", 20.0)):
+        for step in range(1000, 5000, 1000):
+            aged(tmp_path / run_name / f"checkpoint-{step}" / "model.pt", days - step / 1000)
+    script = edited("thin-checkpoints", tmp_path, CHECKPOINTS=f' "{tmp_path}/*/checkpoint-*"', KEEP=" 2")
+    assert run(script).stdout.startswith("thin-checkpoints OK - 2 of 8 checkpoints removed")
+    assert not list(tmp_path.glob("*/checkpoint-2000"))
+
+
 # ---------------------------------------------------------------------------- mlocate-update
 
 

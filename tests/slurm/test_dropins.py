@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.cluster import Cluster
+from tests.deploy import test_dropins as ready
 from tests.waiting import wait_until
 from watchdogd.batch import slurm as submit
 from watchdogd.config.loading import parse
@@ -336,6 +337,16 @@ def test_a_daemon_inside_of_a_job_submits_follows_and_tells(slurm: Cluster) -> N
     }.items():
         (folder / name).write_text(text)
         shutil.chown(folder / name, "alice", "alice")
+    for step in range(1, 6):
+        ready.aged(folder / f"scratch/global_step{step}/model.pt", 20 - step)
+    ready.aged(folder / "scratch/main.log", 20, "iteration 41\n" * 900)
+    for path in [
+        ready.edited("compress-logs", folder / "cron.daily", folders=f"({folder}/scratch)"),
+        ready.edited("thin-checkpoints", folder / "cron.daily", CHECKPOINTS=f"'{folder}/scratch/global_*'"),
+        *(folder / "scratch").rglob("*"),
+        folder / "scratch",
+    ]:
+        shutil.chown(path, "alice", "alice")
     alerts = folder / "alerts.log"
     link = slurm.sbatch("alice", f"exec {slurm.watchdogd} run --home {folder}", "--mem=256M", "--time=5")
     headline = re.compile(r"\[CRITICAL\] cron\.daily/fails\.slurm: job (\d+) FAILED \(exit 5\)")
@@ -353,6 +364,12 @@ def test_a_daemon_inside_of_a_job_submits_follows_and_tells(slurm: Cluster) -> N
         "the other one ended well",
     )
     assert "works.slurm" not in alerts.read_text()
+    counted = dog("history", "--csv").stdout
+    assert re.search(r"cron.daily/compress-logs,,OK,compressed,1.0,", counted)
+    assert re.search(r"cron.daily/thin-checkpoints,,OK,removed,1.0,", counted)
+    assert sorted(os.listdir(folder / "scratch")) == [f"global_step{n}" for n in (1, 3, 4, 5)] + [
+        "main.log.gz"
+    ]
     shown_lines = (folder / "logs" / f"cron.daily.fails.slurm-{told[1]}.out").read_text()
     assert "the reason" in shown_lines
     assert slurm.state(link) == "RUNNING"
