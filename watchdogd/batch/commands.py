@@ -1,4 +1,4 @@
-"""Which batch system is here, and its commands about a job, as people type them."""
+"""The batch system of this machine, and its commands about a job as people type them."""
 
 from __future__ import annotations
 

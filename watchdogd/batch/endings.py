@@ -51,7 +51,7 @@ class Ending:
 
     @property
     def well(self) -> bool:
-        """True where it did what it was to do, as far as its exit code says."""
+        """True where it succeeded, by its exit code."""
         return self.state == "COMPLETED" and not self.exit_code and not self.signal
 
     @property

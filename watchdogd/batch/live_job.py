@@ -1,4 +1,4 @@
-"""The job in which a run lives just now, and where."""
+"""The running job of a run, and its nodes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def find(home: Home, name: str) -> LiveJob:
 def locate(
     run: Run, users: frozenset[str], gpus_per_node: int | None = None, uid: int | None = None
 ) -> LiveJob:
-    """Return a run that is at hand with its living jobs.
+    """Return a given run with its living jobs.
 
     Where it names no users, `users` are those whose jobs count, and `uid` (None: one's own) is whose
     processes.
@@ -102,7 +102,7 @@ def gpus(live: LiveJob) -> Mapping[str, int]:
 
 
 def _look(run: Run, users: frozenset[str], uid: int | None = None) -> Snapshot:
-    """Return what lives; nothing is wanted by name, so that accounting is left alone."""
+    """Return the living jobs; no name is requested, so accounting is not asked."""
     now = time.time()
     if run.backend == "process":
         return processes.look([run], QUERY_DEADLINE, now, uid)
@@ -112,7 +112,7 @@ def _look(run: Run, users: frozenset[str], uid: int | None = None) -> Snapshot:
 
 
 def _waiting(seen: Snapshot, name: str, users: frozenset[str], backend: str) -> str:
-    """Return what there is in its place, in words."""
+    """Return what exists in place of a running job, in words."""
     if backend == "process":
         return "no process matches its pid_file or command"
     waiting = sum(job.tasks for job in seen.jobs or () if job.name == name and job.waiting and not job.own)

@@ -98,12 +98,12 @@ class Job:
 
     @property
     def leaving(self) -> bool:
-        """True where it is over, and is being cleared away: nothing is to be expected of it."""
+        """True where the job is over and being cleared away: nothing more is expected of it."""
         return self.state in ENDING_STATES
 
     @property
     def strange(self) -> bool:
-        """True where its state is a word that nobody knows: a newer Slurm's."""
+        """True where its state is unknown here: a newer Slurm's."""
         return not (self.waiting or self.placed or self.ended)
 
     @property
@@ -117,7 +117,7 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """True where the controller still lists it, though it is over."""
+        """True where the controller still lists the job although it is over."""
         return self.state in ENDED_STATES
 
     @property

@@ -85,7 +85,7 @@ def all_jobs(deadline: float) -> tuple[Job, ...]:
 
 
 def _private(until: float) -> bool:
-    """Return whether the server shows nobody's jobs but our own to us (query_other_jobs)."""
+    """Return whether the server shows us only our own jobs (query_other_jobs)."""
     if os.geteuid() == 0:
         return False
     left = round(max(until - time.monotonic(), 0.1), 1)

@@ -92,7 +92,7 @@ def _hides_others() -> bool:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Return whether there is such a process, somebody else's, that we are not shown."""
+    """Return whether such a process of another user exists that is not shown to us."""
     try:
         os.kill(pid, 0)
     except PermissionError:

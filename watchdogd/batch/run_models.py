@@ -47,7 +47,7 @@ class Progress:
     said: str = ""
 
     def recent(self, now: float) -> bool:
-        """Return whether its last step is no longer ago than its rhythm has it."""
+        """Return whether its last step is within its own rhythm."""
         if self.stalled or self.at is None or self.within is None:
             return False
         return now - self.at < self.within
@@ -165,9 +165,9 @@ def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
 
 
 def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str:
-    """Return the word for so many jobs (`running`, `waiting`, `held`, `elsewhere`, those of IDLE).
+    """Return a run's state with this many jobs: `running`, `waiting`, `held`, `elsewhere`, or of IDLE.
 
-    `stalled`: they do not get on; `wrong`: something is amiss where there is none.
+    `stalled`: its jobs make no progress; `wrong`: it has no job, and something is wrong with that.
     """
     if placed := numbers.get("running", 0.0):
         if sum(numbers.get(why, 0.0) for why in IDLE) >= placed:

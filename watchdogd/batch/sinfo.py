@@ -48,7 +48,7 @@ class SlurmNode:
 
     @property
     def down(self) -> bool:
-        """True where Slurm has given it up."""
+        """True where Slurm has marked it DOWN."""
         return self.state in ("down", "fail", "failing", "inval")
 
     @property

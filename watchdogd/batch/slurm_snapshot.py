@@ -1,8 +1,8 @@
-"""Slurm asked once a round, for all runs: one squeue, and one sacct where something is to be explained.
+"""One look at Slurm a round for all runs: one squeue, and one sacct where something needs explaining.
 
 squeue also lists what ended within the controller's MinJobAge, so that the end of a job is known even where
-accounting lags, is away, or never heard of it (a job that was cancelled before it could start). Where
-accounting does not know an end, `scontrol show job` still has the exit code.
+accounting lags, is away, or has no record of it (a job cancelled before it could start). Where accounting
+does not know an end, `scontrol show job` still has the exit code.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Look:
         return tuple(job for job in jobs if self._asked_for(job.user)), ""
 
     def _asked_for(self, name: str) -> bool:
-        """Return whether a record's user is one of those asked for, be it under another name."""
+        """Return whether a record's user is one of those requested, possibly under another name."""
         return name in self.people or account.user_id(name) in map(account.user_id, self.people)
 
     def _vanished(self, living: tuple[Job, ...]) -> dict[str, float]:
@@ -302,12 +302,12 @@ class _Look:
         return others if others and self._private else frozenset()
 
     def _veiled(self, seen: tuple[Job, ...]) -> bool:
-        """Return whether jobs of others could be there and not be shown to us."""
+        """Return whether jobs of others could exist without being shown to us."""
         return all(job.user == own_name() for job in seen) and self._private
 
     @cached_property
     def _private(self) -> bool:
-        """True where the site shows nobody's jobs but our own to us."""
+        """True where the site shows us only our own jobs."""
         if os.geteuid() == 0:
             return False
         answer = self._ask(("scontrol", "show", "config"))
@@ -346,7 +346,7 @@ def _order(ending: Ending) -> tuple[bool, float, str]:
 
 
 def _in_name_service(name: str) -> bool:
-    """Return whether the name service knows the user: sacct refuses everything where it does not."""
+    """Return whether the name service knows the user: sacct rejects the whole query where it does not."""
     try:
         pwd.getpwnam(name)
     except KeyError:

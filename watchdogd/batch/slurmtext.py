@@ -37,9 +37,9 @@ def marked(said: str, mark: str) -> str:
 
 
 def read_records(read: Callable[[str], Value], records: Iterable[str]) -> list[Value]:
-    """Return what is read of each record; one that makes no sense is passed over and logged.
+    """Return the records as read; one that makes no sense is skipped and logged.
 
-    UnreadableError where none makes any.
+    UnreadableError where none makes sense.
     """
     found, broken = [], []
     for record in records:

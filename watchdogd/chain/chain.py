@@ -1,4 +1,4 @@
-"""Chain of links, from inside a link: its successor is always there, exactly once, known by its mark."""
+"""Chain of links, seen from inside a link: it has exactly one successor, known by its mark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Chain:
-    """The link in which this process runs. Only the one who holds the lease, or is about to, calls `step`."""
+    """The link in which this process runs. Only the lease's holder, or its next one, calls `step`."""
 
     def __init__(self, home: Home, config: Config, job_id: str, mode: str = "daemon") -> None:
         self.job_id = job_id
@@ -52,7 +52,7 @@ class Chain:
 
     @classmethod
     def of_this_job(cls, home: Home, config: Config) -> Chain | None:
-        """Return the chain, where this process is a link of it."""
+        """Return the chain if this process is one of its links."""
         mode, job_id = os.environ.get(ENVIRONMENT, ""), os.environ.get("SLURM_JOB_ID", "")
         if not mode or not job_id:
             return None
@@ -60,11 +60,11 @@ class Chain:
 
     @property
     def successor(self) -> str:
-        """The job id of the successor that the last look at the queue showed, or empty."""
+        """The job id of the successor seen at the last query of the queue, or empty."""
         return self._successor.raw_id if self._successor else ""
 
     def is_followed(self, job_id: str) -> bool:
-        """Return whether the successor that waits is that of another link, by its dependency."""
+        """Return whether the waiting successor follows another link, by its dependency."""
         return bool(job_id) and job_id != self.job_id and f":{job_id}" in self._dependency
 
     @property
@@ -72,10 +72,10 @@ class Chain:
         return self._successor.dependency if self._successor else ""
 
     def step(self, now: float) -> list[str]:
-        """Ensure that there is one successor; return what is wrong with that, a line each.
+        """Ensure that there is one successor; return problems with it, a line each.
 
-        Cheap most of the time: it asks Slurm every five minutes, or sooner where something is to be done.
-        Takes some 90 seconds at most where Slurm hangs, and never raises for what Slurm does.
+        Cheap most of the time: Slurm is asked every five minutes, or sooner where something is to be done.
+        Takes at most some 90 seconds where Slurm hangs, and never raises for what Slurm does.
         """
         if not self.due(now) or self.stopped():
             return self.troubles(now)
@@ -97,17 +97,17 @@ class Chain:
         return self.troubles(now)
 
     def due(self, now: float) -> bool:
-        """Return whether `step` has something to look at; also where the clock was set back since."""
+        """Return whether `step` has something to do; also after the clock was set back."""
         return not now < self._next_look <= now + _CALM
 
     def hurry(self) -> None:
-        """Look at the next step: the end of the link is near (Slurm's signal)."""
+        """Query the queue at the next step: the end of the link is near (Slurm's signal)."""
         self._next_look = 0.0
 
     def stopped(self) -> bool:
-        """Return whether somebody ended the watchdog for good: then this link has to end.
+        """Return whether somebody stopped the watchdog for good, so that this link has to end.
 
-        No, where home cannot be read.
+        False where home cannot be read.
         """
         try:
             return markers.is_stopped(self._home)
@@ -115,7 +115,7 @@ class Chain:
             return False
 
     def wind_up(self) -> None:
-        """End the other links where the watchdog was stopped; for the end of a link."""
+        """Cancel the other links where the watchdog was stopped; called at the end of a link."""
         if not self.stopped():
             return
         try:
@@ -130,10 +130,10 @@ class Chain:
         )
 
     def let_go(self) -> None:
-        """Let the successor start where this link is ended before its time.
+        """Release the successor from its dependency where this link ends early.
 
-        A dependency on this link is not met while Slurm has it requeued, which takes two minutes by itself
-        (22.05: measured); and what waits for its end need not wait for its epilogue. Only tries.
+        A dependency on this link is not met while Slurm has it requeued, which takes two minutes (measured
+        on 22.05), nor before its epilogue has ended. Failures are ignored.
         """
         if self.mode == "daemon" and self._successor_id:
             argv = ("scontrol", "update", f"JobId={self._successor_id}", "Dependency=")
@@ -204,7 +204,7 @@ class Chain:
         return live_links.shortest(walltime, now + (left if 0 < left < mine else 0.0))
 
     def left(self, now: float) -> float:
-        """Return seconds until this link ends; infinite before the first look at the queue."""
+        """Return seconds until this link ends; infinite before the first query of the queue."""
         return self._me.ends_at - now if self._me and self._me.ends_at else float("inf")
 
     @property
@@ -212,13 +212,13 @@ class Chain:
         return self._me.time_limit if self._me else None
 
     def _interval(self, now: float) -> float:
-        """Return seconds until the next look where all is well: less towards the end of the link."""
+        """Return seconds until the next query while all is well: fewer towards the end of the link."""
         walltime = self._limit or _UNKNOWN_WALLTIME
         near = self.left(now) < 2 * walltime_margin(walltime)
         return max(min(_CALM, walltime / 20, 60.0 if near else _CALM), _QUICK)
 
     def troubles(self, now: float) -> list[str]:
-        """Return what is wrong as far as the last look went, a line each."""
+        """Return the problems found at the last query, a line each."""
         left = self.left(now)
         ends = f"this link ends at {local_time(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
         successor = self._successor
@@ -231,7 +231,7 @@ class Chain:
         return []
 
     def _unfollowed(self, now: float, left: float) -> str:
-        """Return why no successor is seen, once that is a trouble; else empty."""
+        """Return why no successor is seen, once that has lasted long enough to be a problem; else empty."""
         if self._bare_since is None or now - self._bare_since < self._patience(left):
             return ""
         asked = "sbatch is asked for one, and has not answered yet" if self._submitting else ""
@@ -245,10 +245,10 @@ class Chain:
         return never or (live_links.limited(successor) if near else "")
 
     def _patience(self, left: float) -> float:
-        """Return seconds for which it is no trouble that no successor is seen.
+        """Return seconds for which a missing successor is no problem.
 
-        One that was just submitted shows at the next look; a tick, whose link is short, would else complain
-        of each.
+        A newly submitted one shows only at the next query, and a tick's link is too short for a complaint
+        about each.
         """
         if left > SOON:
             return TELL_AFTER
@@ -256,5 +256,5 @@ class Chain:
 
 
 def _later(times: int) -> float:
-    """Return seconds to wait after so many tries: 15, 30, 60 ... 300."""
+    """Return seconds to wait after this many attempts: 15, 30, 60 ... 300."""
     return min(_QUICK * 2.0 ** min(max(times - 1, 0), 8), _CALM)

@@ -36,7 +36,7 @@ _LOCAL_LOOK = 0.1
 
 
 def start_locally(home: Home) -> str:
-    """Start it in a session of its own; returns who it is once it acts. WatchdogError if it ends."""
+    """Start the daemon in its own session; return its holder once it acts. WatchdogError if it ends."""
     log = link_script.log_of(home)
     link_script.prepare_log(home)
     before = log.stat().st_size if log.exists() else 0
@@ -65,7 +65,7 @@ def start_locally(home: Home) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return ours, without what a link or a job would leave in it."""
+    """Return our environment without the variables that belong to a link or a job."""
     return {key: value for key, value in os.environ.items() if key != "WATCHDOGD_LINK"}
 
 
@@ -91,7 +91,7 @@ _IMAGES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 
 
 def start(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
-    """Start it where it is not alive. ConfigError, SlurmError, or WatchdogError where it cannot be."""
+    """Start the watchdog unless it is alive. ConfigError, SlurmError, or WatchdogError where that fails."""
     check_secrets(config, home)
     try:
         return already_running(home, local=wish.mode == "local") or _begin(home, config, wish)
@@ -115,14 +115,14 @@ def _begin(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
 
 
 def check(home: Home, config: Config, wish: LinkOptions) -> None:
-    """Raise the errors that `start` would, as far as that is possible without starting anything."""
+    """Raise the errors that `start` would, as far as they show without starting anything."""
     check_secrets(config, home)
     if wish.mode != "local":
         _planned(home, config, wish)
 
 
 def ensure(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
-    """Start it where it is not alive, unless somebody stopped it on purpose; for cron and login scripts."""
+    """Start the watchdog unless it is alive or was stopped on purpose; for cron and login scripts."""
     stopped = markers.stop_words(home)
     if stopped:
         return ChainResult((f"it was {stopped}; '{home.command('start')}' starts it again",), changed=False)
@@ -130,9 +130,9 @@ def ensure(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
 
 
 def already_running(home: Home, *, local: bool = False) -> ChainResult | None:
-    """Return where it lives, in words, or None where it does not. SlurmSilentError where nobody knows.
+    """Return where it runs, in words, or None where it does not. SlurmSilentError where that is unknown.
 
-    `local`: a silent Slurm is no reason to wait: whatever it has queued, the lease lets one act.
+    `local`: a silent Slurm is no reason to wait, since the lease lets only one daemon act.
     """
     try:
         found = live_links.active_links(home)
@@ -147,7 +147,7 @@ def already_running(home: Home, *, local: bool = False) -> ChainResult | None:
 
 
 def _found(found: Sequence[Job]) -> ChainResult:
-    """Return the result where it is there already; a warning where it waits for what may never come."""
+    """Return the result where it exists already, with a warning where it waits for what may never come."""
     waits = all(each.waiting for each in found)
     never = tuple(filter(None, map(live_links.held_up if waits else live_links.blocked, found)))
     return ChainResult(
@@ -156,7 +156,7 @@ def _found(found: Sequence[Job]) -> ChainResult:
 
 
 def check_secrets(config: Config, home: Home) -> None:
-    """Raise WatchdogError where a secret is not to be had here, or is none: the link would be mute."""
+    """Raise WatchdogError where a secret is missing or invalid here: the link could not send anything."""
     for key, secret in config.secrets(relayed=False):
         try:
             secret.reveal()
@@ -169,7 +169,7 @@ def check_secrets(config: Config, home: Home) -> None:
 
 
 def no_channel_warning(config: Config) -> tuple[str, ...]:
-    """Return a line where nobody would hear of anything."""
+    """Return a warning where no channel is configured, so that no alert reaches anybody."""
     if config.default_channels:
         return ()
     return ("no channel is configured: nobody is told of anything; add one, such as [channels.mail]",)
@@ -201,7 +201,7 @@ class _Planned:
 
 
 def _planned(home: Home, config: Config, wish: LinkOptions) -> _Planned:
-    """Return the first link. SlurmError where it cannot be had."""
+    """Return the first link. SlurmError where it cannot be submitted."""
     if not shutil.which("sbatch"):
         raise SlurmError("there is no sbatch on this machine: start it where Slurm is, or with --local")
     if any(name in os.environ for name in _IMAGES):
@@ -217,7 +217,7 @@ def _planned(home: Home, config: Config, wish: LinkOptions) -> _Planned:
 
 
 def _walltime(chosen: list[Partition], config: Config, wish: LinkOptions) -> float:
-    """Return seconds: as wished at the start, else as configured; a tick is short whatever is configured."""
+    """Return seconds: as given to `start`, else as configured; always short for a tick."""
     if wish.time:
         return sinfo.allowed_walltime(chosen, parse_walltime(wish.time))
     configured = parse_walltime(config.slurm.time) if config.slurm.time else None
@@ -257,7 +257,7 @@ def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, 
 
 
 def _submitted(home: Home, form: LinkJob) -> str:
-    """Submit the link; an sbatch that failed may have been taken all the same."""
+    """Submit the link; an sbatch that failed may have been accepted all the same."""
     try:
         return slurm.sbatch(form.sbatch_options(), form.script(), form.environment())
     except SlurmSilentError:
@@ -280,7 +280,7 @@ def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
 
 
 def _settled(home: Home, job_id: str) -> Job | None:
-    """Return the new link once it runs, or the scheduler said why it waits; after six seconds as it is."""
+    """Return the new link once it runs or has a reason to wait; after six seconds as it is."""
     until = time.monotonic() + _SETTLE
     while True:
         try:
@@ -294,7 +294,7 @@ def _settled(home: Home, job_id: str) -> Job | None:
 
 
 def _vanished(home: Home) -> bool:
-    """Return whether nothing of it is in the queue, and nobody holds the lease.
+    """Return whether nothing of it is in the queue and nobody holds the lease.
 
     A short tick would have left a successor.
     """

@@ -1,4 +1,4 @@
-"""Leadership of one daemon, be it a link or a plain process: how it comes to act, goes on, and hands over."""
+"""Leadership of one daemon, a link or a plain process: taking the lease, keeping it, handing over."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DaemonLeadership:
         return bool(os.environ.get(ENVIRONMENT))
 
     def begin(self) -> None:
-        """Submit the successor, then take the lease. HomeError: somebody else acts, or it was stopped."""
+        """Submit the successor, then take the lease. HomeError where another acts or it was stopped."""
         if self.chain is None:
             holder = alive(self._home) or self.lease.wait(STALE + WATCH)
         else:
@@ -67,11 +67,11 @@ class DaemonLeadership:
         return not self._followed
 
     def left(self, now: float) -> float:
-        """Return seconds until this process ends because its link does, as far as is known; else infinite."""
+        """Return seconds until this process ends because its link does, as far as known; else infinite."""
         return self.chain.left(now) if self.chain else math.inf
 
     def troubles(self) -> list[str]:
-        """Return what is wrong with the chain by now, a line each: the next look may be minutes away."""
+        """Return the problems of the chain by now, a line each: its next step may be minutes away."""
         hangs = time.monotonic() - self._stepped_at
         if self._under_way() and hangs > _HANGS:
             return [f"nobody looks after the chain: the last look at it hangs for {format_duration(hangs)}"]
@@ -80,7 +80,7 @@ class DaemonLeadership:
         return self.chain.troubles(time.time()) if self.chain else []
 
     def settle(self, patience: float) -> list[str]:
-        """Wait until the successor is in the queue, in a link of one round; return what is wrong."""
+        """Wait until the successor of a one-round link is in the queue; return problems."""
         until = time.monotonic() + patience
         if self.chain is not None:
             self.chain.hurry()  # where sbatch named a job, it shows at once, and waiting is billed
@@ -90,9 +90,9 @@ class DaemonLeadership:
         return self.troubles()
 
     def end(self) -> None:
-        """Give the lease up, and let the successor go where this link is ended from outside.
+        """Release the lease, and the successor where this link is ended from outside.
 
-        Where the watchdog was stopped, the other links go as well.
+        Where the watchdog was stopped, the other links are cancelled as well.
         """
         self.lease.release()
         if self.chain is None:
@@ -118,7 +118,7 @@ class DaemonLeadership:
         return self.lease.wait(HAND_OVER, ask=chain.mode == "daemon")
 
     def _look_after(self) -> None:
-        """Look at the chain where that is due, on a thread: Slurm may hang."""
+        """Run a due step of the chain on a thread, since Slurm may hang."""
         if self.chain is None or not self.chain.due(time.time()):
             return
         if not self._under_way():

@@ -57,7 +57,7 @@ _EXPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """Options of links, as `start` was asked; empty: as configured. Kept in home for the next ones."""
+    """Options of links as given to `start`; empty ones as configured. Kept in home for the next links."""
 
     partition: str = ""
     account: str = ""
@@ -107,12 +107,12 @@ class LinkJob:
         )
 
     def exported(self) -> tuple[str, ...]:
-        """Return the names of variables that a link gets: never their values, which would show in `ps`."""
+        """Return the names of variables that a link gets; their values would show in `ps`."""
         names = dict.fromkeys((*_EXPORTED, *self.needed))
         return tuple(name for name in names if name in os.environ) or ("NONE",)
 
     def environment(self) -> dict[str, str]:
-        """Return what sbatch gets, to hand on the variables that it is given by name."""
+        """Return sbatch's environment, which passes on the variables named by `exported`."""
         return command.environment({name: os.environ[name] for name in self.needed if name in os.environ})
 
     def script(self) -> str:
@@ -158,9 +158,9 @@ def log_of(home: Home) -> Path:
 
 
 def prepare_log(home: Home) -> None:
-    """Put a long log aside; a new one has home's rights, so that a group can share it.
+    """Move a long log aside, replacing the one before; the new one has home's rights for its group.
 
-    The one before goes. OSError where that fails, HomeError where it is no file.
+    OSError where that fails, HomeError where it is not a file.
     """
     log = log_of(home)
     if os.path.lexists(log) and not stat.S_ISREG(log.lstat().st_mode):
@@ -171,7 +171,7 @@ def prepare_log(home: Home) -> None:
 
 
 def remember(home: Home, wish: LinkOptions, walltime: float) -> None:
-    """Keep how links are submitted; where home is full, over what was kept before. OSError."""
+    """Save how links are submitted; on a full disk by overwriting what was saved before. OSError."""
     path = home.path / "link.json"
     text = json.dumps({**asdict(wish), "walltime": walltime})
     try:

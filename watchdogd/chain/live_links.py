@@ -1,6 +1,6 @@
-"""The links of a home, found in the queue by their mark: whatever was lost, they are known again.
+"""Links of a home, found in the queue by their mark even where every record of them was lost.
 
-Also which link follows another, and the maintenance windows that cut it short.
+Also decides which link follows another, and which maintenance windows cut it short.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def queued_links(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ..
 
 
 def links_and_dropin_jobs(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
-    """Return the same with the jobs of drop-ins, whose comment goes on after the mark."""
+    """Return links and jobs of drop-ins, whose comment continues after the mark; see `queued_links`."""
     whose = (own_name(),) if users is None else users
     found = [job for job in listed_jobs(whose) if f"{job.comment} ".startswith(f"{mark} ") and not job.ended]
     return tuple(sorted(found, key=lambda job: count(job.raw_id) or 0))
@@ -81,9 +81,9 @@ def _is_homes(home: Home, name: str) -> bool:
 
 
 def active_links(home: Home) -> tuple[Job, ...]:
-    """Return the same without what is over and has not left its node yet.
+    """Return the links without those that have ended and only have not left their node yet.
 
-    An epilog or a dead node can keep it there for hours: it neither watches nor brings one that does.
+    An epilog or a dead node can hold one there for hours: it neither watches nor submits a successor.
     """
     return tuple(job for job in all_links(home) if not job.leaving)
 
@@ -101,7 +101,7 @@ def blocked(job: Job) -> str:
 
 
 def stuck(job: Job) -> str:
-    """Return the same by its number alone."""
+    """Return why a waiting job will never start by itself, by its number, with the fix; or empty."""
     if not job.waiting:
         return ""
     reason = pending_reasons.judge(job.reason, job.state)
@@ -111,7 +111,7 @@ def stuck(job: Job) -> str:
 
 
 def limited(job: Job) -> str:
-    """Return that a link waits for a limit which other jobs use up, or for a partition or node, or empty."""
+    """Return a line where a link waits for a limit used up by other jobs, a partition or a node; or empty."""
     if not job.waiting or not _LIMITS.match(job.reason):
         return ""
     return (
@@ -121,7 +121,7 @@ def limited(job: Job) -> str:
 
 
 def held_up(job: Job) -> str:
-    """Return why a waiting link does not start though its turn has come, or empty."""
+    """Return why a waiting link does not start although it could, or empty."""
     return blocked(job) or limited(job)
 
 
@@ -164,10 +164,10 @@ SLOW_START = 180.0
 
 @dataclass(frozen=True, slots=True)
 class SuccessionPlan:
-    """Plan of a link: submit a successor with these options of sbatch (None: not), and cancel these.
+    """Plan of a link: submit a successor with these sbatch options (None: do not), cancel these jobs.
 
-    `successor` is the link that waits already; `unseen`: the queue does not show ourselves, so it shows
-    too little to act on.
+    `successor` is the link that waits already. `unseen`: the queue does not even show ourselves, so it
+    shows too little to act on.
     """
 
     submit: tuple[str, ...] | None = None
@@ -204,11 +204,10 @@ def decide(
 
 
 def _dependency(mine: Job | None) -> tuple[str, ...]:
-    """Return the dependency on `mine`: its end, or that it has only its margin left, whichever is first.
+    """Return a dependency on the end of `mine`, or on only its margin being left, whichever comes first.
 
-    `after` alone waits its minutes out when `mine` is cancelled.
-
-    None where the controller lost `mine`: the successor takes over as soon as it runs.
+    `after` alone would wait its full time when `mine` is cancelled. None where the controller lost `mine`:
+    then the successor takes over as soon as it runs.
     """
     if mine is None:
         return ()
@@ -232,9 +231,9 @@ _RESERVATION = re.compile(r"^ReservationName=(?>.*? StartTime=)(\S+) (?>.*? Flag
 
 
 def shortest(walltime: float, start: float) -> float:
-    """Return seconds that a link may be cut to which starts at `start` or later; 0: not at all.
+    """Return seconds to which a link that starts at `start` or later may be shortened; 0: not at all.
 
-    0 also where no maintenance is in its way, or it is too near for any link.
+    0 also where no maintenance window is in its way, or one is too close for any link.
     """
     if walltime <= LEAST:
         return 0.0
@@ -246,7 +245,7 @@ def shortest(walltime: float, start: float) -> float:
 
 
 def begins_of(text: str) -> list[float]:
-    """Return when the maintenances in `scontrol --oneliner show reservation` begin (since the epoch)."""
+    """Return the begins of maintenance windows (epoch) in `scontrol --oneliner show reservation`."""
     found = [(slurmtext.time(begin), flags.split(",")) for begin, flags in _RESERVATION.findall(text)]
     return [begin for begin, flags in found if begin is not None and "MAINT" in flags]
 

@@ -1,4 +1,4 @@
-"""Ending the watchdog from outside, with all that it has in the queue: first what could take over."""
+"""Stopping the watchdog from outside with all of its jobs: first whatever could take over."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _LOOK = 0.5
 
 
 def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> ChainResult:
-    """End it for good; `jobs_go_on`: not what its drop-ins have in the queue.
+    """Stop the watchdog for good; `jobs_go_on`: except the queued jobs of its drop-ins.
 
-    WatchdogError where something of it is left after 90 seconds, or Slurm does not answer for 30: the stop
-    mark in home ends it then. A job that is over and does not leave its node for so long (an epilog, a dead
-    node) is a warning.
+    WatchdogError where something is left after 90 seconds, or Slurm does not answer for 30: then the stop
+    mark in home ends it. A finished job that has not left its node by then (an epilog, a dead node) is a
+    warning.
     """
     with contextlib.suppress(OSError):  # a full home: it is ended without the mark
         markers.mark_stopped(home, reason, jobs_go_on=jobs_go_on)
@@ -62,9 +62,9 @@ def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> ChainResu
 
 
 def cancel(home: Home, jobs: Sequence[Job]) -> None:
-    """Cancel links and jobs of drop-ins, those first that wait. SlurmError.
+    """Cancel links and jobs of drop-ins, waiting ones first. SlurmError.
 
-    What is a drop-in's is noted before, so that its end is no failure to the next daemon.
+    Jobs of drop-ins are recorded first, so that their end is no failure to the next daemon.
     """
     mark = link_script.mark_of(home)
     dropped = [job.array_id or job.raw_id for job in jobs if job.comment != mark]
@@ -76,7 +76,7 @@ def cancel(home: Home, jobs: Sequence[Job]) -> None:
 
 
 def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[Job]:
-    """Cancel what one's own is; returns what is left and can be waited for."""
+    """Cancel our own jobs; return those that are left and worth waiting for."""
     found = live_links.all_links(home, dropins=dropins)
     mine = [each for each in found if _is_mine(each)]
     ended.update((each.id, f"job {each.id}") for each in mine)
@@ -100,7 +100,10 @@ def _is_mine(job: Job) -> bool:
 
 
 def _end_process(home: Home, ended: dict[str, str]) -> list[str]:
-    """End a daemon that is no link; one of another node or user sees the stop mark. Returns what is left."""
+    """Stop a daemon that is no link; return what is left.
+
+    On another node, or of another user, it sees the stop mark.
+    """
     try:
         holder = lease.alive(home)
     except OSError as error:

@@ -1,1 +1,1 @@
-"""config.toml as values. Durations are seconds, sizes bytes, paths absolute (relative ones hang on home)."""
+"""config.toml as values: durations in seconds, sizes in bytes, absolute paths (relative to home)."""

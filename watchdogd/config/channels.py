@@ -96,12 +96,12 @@ relay = true                            # out of the daemon's reach: left to 'wa
 
     @property
     def standing(self) -> bool:
-        """Return whether what was sent there stands until its end is sent, as with a pager."""
+        """Return whether a message stays open at the receiver until its end is sent, as with a pager."""
         return False
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The files to which it writes."""
+        """The files to which the channel writes."""
         return ()
 
     def secrets(self) -> Iterator[tuple[str, Secret]]:

@@ -1,4 +1,4 @@
-"""The last configuration that was good: a link of the chain goes on with it where an edit broke the file."""
+"""The last valid configuration, which a link of the chain uses where an edit broke the file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def keep(home: Home) -> None:
-    """Keep config.toml as it stands, where it is not kept already.
+    """Save config.toml as it stands, unless it is saved already.
 
-    OSError; ConfigError where it is not good any more: it was edited since it was read.
+    OSError; ConfigError where it was edited since and is not valid any more.
     """
     text = read_plain(home.config, follow=True)
     kept = home.good_config
@@ -29,7 +29,7 @@ def keep(home: Home) -> None:
 
 
 def last(home: Home) -> Config | None:
-    """Return the configuration that was kept, or None: also where others could have written it."""
+    """Return the saved configuration, or None: also where others could have written it."""
     from watchdogd.config.loading import parse
 
     path = home.good_config
@@ -47,9 +47,9 @@ def _text(path: Path) -> str | None:
 
 
 def tables(home: Home) -> dict[str, Any] | None:
-    """config.toml as it is written, where it is still what a daemon found good; None else.
+    """Return the tables of config.toml where a daemon found this very text valid, else None.
 
-    For verbs that want one value of it and no half second for what checks it all.
+    For verbs that want one value and cannot spend half a second on full validation.
     """
     try:
         text = read_plain(home.config, follow=True)

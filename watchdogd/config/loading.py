@@ -61,7 +61,7 @@ def load(home: Home, *, pressing: bool = False) -> Config:
 
 
 def empty_config(home: Home, text: str) -> ConfigError:
-    """Return the error of a config.toml that names nothing to watch any more: a full disk leaves it so."""
+    """Return the error of a config.toml that no longer names anything to watch, as a full disk leaves it."""
     lacks = "names no run, disk or check any more" if text.strip() else "is empty"
     return ConfigError(
         f"{home.config} {lacks}: {_restore(home)}, or write empty = true under [daemon] if it is meant"
@@ -113,7 +113,7 @@ def variables(home: Home) -> tuple[str, ...]:
 
 
 def personal(home: Home) -> tuple[str, ...]:
-    """Return the texts of config.toml that mean another place for each user: with `~`, `$HOME` or `$USER`."""
+    """Return the texts of config.toml that differ by user: those with `~`, `$HOME` or `$USER`."""
     return tuple(text for text in _written(home) if _PERSONAL.search(text))
 
 
@@ -143,7 +143,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _config_error(error: ValidationError, tables: Mapping[str, Any], path: Path) -> ConfigError:
-    """Return the first thing that pydantic found, as one line."""
+    """Return the first error that pydantic found, in one line."""
     found = error.errors(include_url=False)
     # A table where a word could stand as well: what is wrong in the table, not that it is no word.
     errors = [

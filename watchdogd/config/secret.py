@@ -77,9 +77,10 @@ class Secret:
 
 
 def masked(text: str, words: Iterable[str]) -> str:
-    """Return `text`, which others wrote, without these words.
+    """Return `text` from others with these words masked.
 
-    A server may repeat what it was sent, also as it was sent (percent-encoded, or in base64 as logins are).
+    A server may repeat what it was sent, also in the form sent (percent-encoded, or in base64 as logins
+    are).
     """
     found = sorted({form for word in words if word for form in _forms(word)}, key=len, reverse=True)
     return re.sub("|".join(map(re.escape, found)), MASK, text) if found else text
@@ -124,7 +125,7 @@ def withhold(home: Home) -> None:
 
 
 def exposed(secrets: Iterable[tuple[str, Secret]], group: int | None) -> tuple[Problem, ...]:
-    """Return each secret, by its key, whose file others than its owner and `group` can read, with the fix."""
+    """Return each secret, by its key, whose file others than owner and `group` can read, with the fix."""
     found = (
         (key, file_trust.exposed(Path(os.path.expanduser(secret.path)), group))
         for key, secret in secrets

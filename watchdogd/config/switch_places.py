@@ -69,9 +69,9 @@ def _is_older(home: str, run: str) -> bool:
 
 
 def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
-    """Return the same from config.toml, for a run that the daemon has not laid out as it is now.
+    """Return the places from config.toml, for a run whose file of the daemon is missing or out of date.
 
-    Empty where that cannot be read and is not `needed`.
+    Empty where config.toml cannot be read and is not `needed`.
     """
     from watchdogd.config.loading import load
     from watchdogd.home.layout import Home, switch_path

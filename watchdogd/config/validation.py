@@ -20,7 +20,7 @@ RESERVED = "watchdogd"
 
 
 def inconsistency(config: Config) -> str:
-    """Return the first thing that makes no sense, in one line with its key; empty where all does."""
+    """Return the first inconsistency, in one line with its key; empty where there is none."""
     return next((text for text in (*_names(config), *_channels(config), *_switches(config)) if text), "")
 
 

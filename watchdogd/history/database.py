@@ -1,4 +1,4 @@
-"""The database behind the history: opened, made, migrated, mended; every transaction goes through here."""
+"""The database behind the history: opened, created, migrated, repaired; all transactions go through here."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ DIALECTS = ("sqlite", "postgresql")
 
 
 class Database:
-    """One database. After an error it closes everything, and the next transaction opens it anew.
+    """One database. After an error all connections are closed, and the next transaction opens it anew.
 
-    `owner` is False for those that only look: they make, migrate and mend nothing. `troubles` are what was
-    found broken and mended, one line each.
+    `owner` is False for readers, which never create, migrate or repair it. `troubles` are the damages found
+    and repaired, one line each.
     """
 
     def __init__(self, url: str, home: Home, *, owner: bool = True) -> None:

@@ -51,15 +51,14 @@ def is_damage(error: BaseException) -> bool:
 
 
 def sentence(error: BaseException, place: Path | str) -> str:
-    """Return one line: which history, what is wrong with it, and the mend."""
+    """Return one line: which history, what is wrong with it, and the fix."""
     return f"history {place}: {misfits(place) or _reason(error)}"
 
 
 def misfits(place: Path | str) -> str:
-    """Return what lies there, or in the place of its journal, that is no file, or empty.
+    """Return what lies in place of the file or of its journal and is not a file, or empty.
 
-    SQLite opens the journal whatever it is, and waits for ever for somebody who writes into a pipe: it is to
-    be asked before.
+    SQLite opens the journal whatever it is, and would wait for ever on a pipe: so it is checked first.
     """
     paths = (f"{place}", f"{place}-journal")  # the address of a server is the name of no file
     return "; ".join(no_file(path) for path in paths if os.path.lexists(path) and not os.path.isfile(path))
@@ -117,7 +116,7 @@ class HistoryFile:
         return self.path.with_name(self.path.name + "-journal")
 
     def repair(self) -> str:
-        """Make the file usable: made, or set aside and restored, as needed. Returns what is to be told."""
+        """Make the file usable: created, or set aside and restored. Return what people must know."""
         if not self._exists():
             return self._begin_again("was missing or empty") if self.backup.exists() else self._make()
         problem = flaw(self.path)
@@ -129,13 +128,13 @@ class HistoryFile:
         return f"{self.path}: the history begins anew{kept}" if kept else ""
 
     def _kept(self) -> str:
-        """Return where a damaged one lies that was set aside before, or empty."""
+        """Return the path of a damaged file that was set aside before, or empty."""
         asides = sorted(self.path.parent.glob(f"{glob.escape(self.path.name)}{_ASIDE}*"))
         names = [aside.name for aside in asides if not aside.name.endswith("-journal")]
         return f"; an earlier one was damaged, and is kept as {names[-1]}" if names else ""
 
     def back_up(self) -> None:
-        """Replace the backup by a copy that was found sound. Raises OSError, sqlite3.Error."""
+        """Replace the backup with a copy that passed the integrity check. OSError, sqlite3.Error."""
         draft = self.backup.with_name(f".{self.backup.name}.draft")
         draft.unlink(missing_ok=True)
         try:
@@ -164,7 +163,7 @@ class HistoryFile:
             return False
 
     def _begin_again(self, why: str) -> str:
-        """Set the old file aside, restore the backup if it is sound, else make a new file."""
+        """Set the old file aside; restore the backup if it is sound, else create a new file."""
         before, aside = self._kept(), self._set_aside()
         kept = f"; it is kept as {aside.name}" if aside else before
         if self.backup.exists() and not flaw(self.backup):
@@ -214,7 +213,7 @@ class HistoryFile:
 
 
 def flaw(path: Path) -> str:
-    """Return what is broken in a SQLite file, or nothing. sqlite3.Error where it cannot be read at all."""
+    """Return the damage of a SQLite file, or empty. sqlite3.Error where it cannot be read at all."""
     if odd := misfits(path):
         return odd
     with contextlib.closing(sqlite3.connect(path, timeout=BUSY)) as connection:
@@ -228,7 +227,7 @@ def flaw(path: Path) -> str:
 
 
 def _sync(path: Path) -> None:
-    """Have the bytes on the disk before the name points to them."""
+    """Write the bytes to disk before the name points to them."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

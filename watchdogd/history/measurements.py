@@ -1,8 +1,8 @@
 """Measurements: series for plugins; minima, means and maxima for people.
 
-Readings lie raw, folded into five minutes, or into hours; each time in one of them. Two caches spare each
-round a search: folded readings, which change once an hour (reading two weeks of them costs 25 ms a disk), and
-the newest ones, which lie in the database in order of time, all checks mixed.
+Readings are stored raw, folded into five minutes, or into hours; each time span in one form only. Two
+caches save a search in each round: folded readings, which change once an hour (reading two weeks of them
+costs 25 ms a disk), and the newest ones, which the database keeps in order of time for all checks together.
 """
 
 from __future__ import annotations
@@ -121,11 +121,11 @@ class Folded:
         self._courses: dict[int, Course] = {}
 
     def clear(self) -> None:
-        """Forget all: it is not what the database holds any more."""
+        """Drop the cache: the database has changed."""
         self._reach, self._courses = {}, {}
 
     def look(self, connection: Connection, kept: Thinned, checks: Collection[str], since: float) -> None:
-        """Have these checks here from a time on; what is here already is not read again."""
+        """Read these checks from a time on into the cache; what is cached already is not read again."""
         if kept != self._kept:
             self.clear()
             self._kept = kept
@@ -141,7 +141,7 @@ class Folded:
         self._reach |= dict.fromkeys(missing, since)
 
     def points(self, series: Series, since: float) -> Course:
-        """Return what `look` found of a series."""
+        """Return the cached readings of a series."""
         course = self._courses.get(series.id)
         return course.since(since) if course else Course()
 
@@ -183,7 +183,7 @@ class Tail:
         return course.since(since) if course else Course()
 
     def trim(self, begin: int) -> None:
-        """Forget what lies before `begin`."""
+        """Drop readings before `begin`."""
         for course in self._courses.values():
             course.forget(begin)
         self.begin = max(self.begin, begin)

@@ -20,7 +20,7 @@ STALLED = "stalled"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A time in which nobody watched, and why."""
+    """A time during which nobody watched, and why."""
 
     begin: float
     end: float
@@ -49,7 +49,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Past that a starting daemon finds in the history. `last_round` is None in a new home."""
+    """State of the past that a starting daemon finds in the history. `last_round` is None in a new home."""
 
     alerts: AlertState = field(default_factory=AlertState)
     memories: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Past:
 
 
 class Change(NamedTuple):
-    """A check and subject turned to another status than it had before."""
+    """Change of a check's subject to another status."""
 
     at: float
     run: str

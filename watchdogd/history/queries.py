@@ -1,6 +1,6 @@
-"""Queries of the history: incidents, events, notifications, gaps and what people did.
+"""Queries of the history: incidents, events, notifications, gaps and people's actions.
 
-They also tell the past line by line, and the state from which a starting daemon goes on.
+They also give the past line by line, and the state from which a starting daemon continues.
 """
 
 from __future__ import annotations
@@ -187,12 +187,12 @@ _STATUSES = tuple(Status)
 
 
 def changes_of(connection: Connection, target: str | None = None, since: float = 0.0) -> list[Change]:
-    """Read turns of checks to another status, oldest first; a target is a run, a disk or a check."""
+    """Return changes of status, oldest first; a target is a run, a disk or a check."""
     return [change for _subject, change in _changes(connection, target, since)]
 
 
 def readings_of(connection: Connection, target: str | None = None, since: float = 0.0) -> list[Reading]:
-    """Return every number that is kept, and every turn to another status, oldest first."""
+    """Return every number that is stored, and every change of status, oldest first."""
     wanted = about(subjects, target)
     known = {each.id: each for each in series_of(connection, wanted)}
     states = _States(connection, target, since)

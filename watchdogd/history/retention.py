@@ -75,7 +75,7 @@ def plan(now: float, keep: float, thinned: Thinned) -> tuple[Step, ...]:
 
 
 def execute(connection: Connection, steps: deque[Step]) -> Thinned:
-    """Do the next steps, for half a second or one at least; how far it is then is written down too."""
+    """Do the next steps for half a second, at least one; store how far that came."""
     end = time.monotonic() + _PATIENCE
     while True:
         step = steps.popleft()
@@ -90,13 +90,13 @@ _HOW_FAR = select(facts.c.value).where(facts.c.name == "thinned")
 
 
 def load(connection: Connection) -> Thinned | None:
-    """Return how far it is; None before the first reading."""
+    """Return how far thinning has come; None before the first reading."""
     found = connection.execute(_HOW_FAR).scalar()
     return Thinned(**json.loads(found)) if found else None
 
 
 def save(connection: Connection, thinned: Thinned) -> None:
-    """Write down how far it is."""
+    """Store how far thinning has come."""
     connection.execute(delete(facts).where(facts.c.name == "thinned"))
     connection.execute(facts.insert().values(name="thinned", value=json.dumps(asdict(thinned))))
 

@@ -1,4 +1,4 @@
-"""The history as everybody else sees it: rounds go in, and what was known comes out."""
+"""The history as the rest of the program sees it: rounds are stored, and past facts are read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Store:
 
     @classmethod
     def at(cls, url: str, home: Home, *, owner: bool = True) -> Store:
-        """Return the same, opened at its first use."""
+        """Return the history of a home, opened at its first use; see `open`."""
         return cls(Database(url, home, owner=owner))
 
     @property

@@ -100,7 +100,7 @@ def team_of(home: str | Path, *, pressing: bool = False) -> Trusted:
 
 
 def distrust(path: Path, trusted: Trusted = NOBODY) -> Problem:
-    """Return why this file or folder shall not be used, with the fix; empty where it may."""
+    """Return why this file or folder must not be used, with the fix; empty where it may be."""
     real = os.path.realpath(path)
     return _distrust(real, trusted) or _above(os.path.dirname(real), trusted)
 
@@ -170,7 +170,7 @@ def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool
 
 
 def inherited_access(folder: Path, trusted: Trusted = NOBODY) -> Problem:
-    """Return who may write what will be made in this folder, by its default ACL, with the fix; or empty."""
+    """Return who could write files made in this folder, by its default ACL, with the fix; or empty."""
     listed = acl_of(str(folder), WRITE, ACL_DEFAULT)
     name = _stranger(listed, folder.stat(), trusted) if listed else ""
     if not name:

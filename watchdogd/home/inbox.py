@@ -57,12 +57,12 @@ class Submission:
 
     @property
     def run(self) -> str:
-        """The run it speaks of, or empty."""
+        """The run that the submission is about, or empty."""
         return _text(self.said, "run")
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """Requests about incidents: one, or none."""
+        """The request about incidents: one, or none."""
         reason, target = _text(self.said, "reason"), _text(self.said, "target")
         match self.kind:
             case "ack":
@@ -101,7 +101,7 @@ class Submission:
 
     @property
     def automatic(self) -> bool:
-        """Return whether watchdogd itself did it, and reports it as its own action."""
+        """True where watchdogd did it by itself and reports it as its own action."""
         return self.said.get("automatic") is True and self.by == own_name()
 
     @property
@@ -127,10 +127,10 @@ class Submission:
 
 
 def take(home: Home) -> tuple[list[Submission], list[str]]:
-    """Return the submissions, oldest first, at most a thousand, and a line for each file that is none.
+    """Return the submissions, oldest first, at most a thousand, and a line for each invalid file.
 
-    Those are set aside into `inbox/.aside`. Nothing else is removed: see `remove`. OSError where the inbox
-    cannot be read, or is another's than home's.
+    Invalid files are moved to `inbox/.aside`. Nothing else is removed: see `remove`. OSError where the
+    inbox cannot be read or does not belong to home.
     """
     shared = home.group is not None
     if shared:
@@ -154,9 +154,9 @@ def take(home: Home) -> tuple[list[Submission], list[str]]:
 
 
 def waiting(home: Home, kinds: Collection[str]) -> list[Submission]:
-    """Return the submissions of these kinds that nobody took in yet, oldest first.
+    """Return the submissions of these kinds that have not been taken yet, oldest first.
 
-    What cannot be read is left out.
+    Those that cannot be read are left out.
     """
     found: list[Submission] = []
     shared = home.group is not None
@@ -168,7 +168,7 @@ def waiting(home: Home, kinds: Collection[str]) -> list[Submission]:
 
 
 def remove(submission: Submission) -> None:
-    """Take it off the inbox: it is recorded. OSError where that fails; gone already is fine."""
+    """Remove a recorded submission. OSError where that fails; fine where it is gone already."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(submission.path)
 
@@ -180,9 +180,9 @@ def kind_of(name: str) -> str:
 
 
 def _check_place(home: Home) -> None:
-    """Raise PermissionError where a member put a folder of their own in the inbox's place.
+    """Raise PermissionError where a member put a folder of their own in place of the inbox.
 
-    They may do there with others' files what they like.
+    They could do what they like there with the files of others.
     """
     found = os.lstat(home.inbox)
     if found.st_uid not in (0, os.geteuid(), os.stat(home.path).st_uid):
@@ -214,7 +214,7 @@ def _read(path: Path, kind: str, *, shared: bool) -> Submission:
 
 
 def _check(kind: str, said: Any) -> None:
-    """ValueError where it lacks what its kind needs."""
+    """ValueError where a submission lacks what its kind needs."""
     if not isinstance(said, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 - the submission is wrong, not our call
     if said.get("kind", kind) != kind:
@@ -243,7 +243,7 @@ def _text(said: Mapping[str, Any], key: str) -> str:
 
 
 def _set_aside(home: Home, name: str) -> str:
-    """Move it out of the way; why that failed, or empty."""
+    """Move the file out of the way; return why that failed, or empty."""
     aside = home.inbox / _ASIDE
     try:
         home.make_folder(aside)

@@ -19,7 +19,7 @@ _WRITE_SPAN = 300.0
 def forgery(found: os.stat_result, *, shared: bool) -> str:
     """Return why this file may not be its owner's, or empty; `shared`: a group shares the inbox.
 
-    Whoever renames or links a file, or dates it back, changes its ctime, which nobody can set.
+    Renaming or linking a file, or setting its date back, changes its ctime, which nobody can set.
     """
     if not stat.S_ISREG(found.st_mode):
         return "it is no plain file"

@@ -70,7 +70,7 @@ class Home:
         raise HomeError(f"no watchdogd home at {home.path}: make one with '{home.command('init')}'")
 
     def command(self, verb: str) -> str:
-        """Return a verb as it is typed here: with --home, where it would find another home by itself."""
+        """Return a command line for a verb; with --home where the verb alone would find another home."""
         with contextlib.suppress(HomeError):
             if str(self.path) == home_folder(None):
                 return f"watchdogd {verb}"
@@ -112,7 +112,7 @@ class Home:
 
     @property
     def watcher(self) -> int:
-        """The user id of who watches here: whose daemon wrote the status last, else who made home."""
+        """The user id of the daemon that wrote the status last, else of the owner of home."""
         for path in (self.status, self.path):
             with contextlib.suppress(OSError):
                 return path.stat().st_uid
@@ -125,9 +125,9 @@ class Home:
 
     @cached_property
     def id(self) -> str:
-        """The mark of this home's own Slurm jobs; made at the first asking, kept in `.id`.
+        """The mark of this home's Slurm jobs; made on first use and kept in `.id`.
 
-        Of several who ask at one moment for the first time one makes it, and all have the same.
+        If several processes ask for the first time at the same moment, one makes it and all get the same.
         """
         path = self.path / ".id"
         try:
@@ -154,9 +154,9 @@ class Home:
         replace_file(str(path), text, self.file_mode, self.group)
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder in this home, with its rights; one that is there stays as it is. OSError.
+        """Create a folder in this home with its rights; an existing one stays as it is. OSError.
 
-        Never home itself: it may have been moved away, and come back.
+        Home itself is never created: it may have been moved away and come back.
         """
         try:
             path.mkdir()
@@ -168,7 +168,7 @@ class Home:
         path.chmod(self._mode(path, self.group))
 
     def make_file(self, path: Path, text: str = "") -> None:
-        """Make a file in this home, with its rights; one that is there stays as it is. OSError."""
+        """Create a file in this home with its rights; an existing one stays as it is. OSError."""
         if not os.path.lexists(path):
             with contextlib.suppress(FileExistsError):  # somebody else was faster
                 create_file(str(path), text, self.file_mode, self.group)
@@ -210,16 +210,13 @@ class Home:
         umask.suit(self.group)
 
     def _mode(self, folder: Path, group: int | None) -> int:
-        """Return a folder's rights.
-
-        In the inbox of a group nobody moves or removes what another one submitted.
-        """
+        """Return a folder's rights. In a group's inbox nobody can move or remove others' submissions."""
         if group is None:
             return 0o700
         return 0o3770 if folder == self.inbox else 0o2770
 
     def make(self, group: int | None = None) -> None:
-        """Make the folders that are missing, with the rights of home; touch nothing that is there."""
+        """Create the missing folders with the rights of home; leave the existing ones untouched."""
         for folder in (self.path, *(self.path / name for name in FOLDERS)):
             if not folder.is_dir():
                 folder.mkdir(parents=True)
@@ -230,7 +227,7 @@ class Home:
 
 
 def _closed(path: Path) -> str:
-    """Which folder keeps this user out of home, and who can say what is missing."""
+    """Return the folder that keeps this user out of home, and who can say what is missing."""
     first = next((each for each in (*reversed(path.parents), path) if not os.access(each, os.X_OK)), path)
     owner = "its owner"
     with contextlib.suppress(OSError):
@@ -254,18 +251,18 @@ def switch_path(home: Home, run: str, configured: str | None, kind: str) -> str:
 
 
 def misplaced(home: Home) -> tuple[Problem, ...]:
-    """Return each file or folder that lies where the other belongs, with the fix. OSError.
+    """Return each file or folder whose kind is wrong for its place, with the fix. OSError.
 
-    Links are left to whoever follows them, since that may hang.
+    Links are left to whoever follows them, since following one may hang.
     """
     with os.scandir(home.path) as entries:
         return tuple(sorted(filter(None, map(_misplaced, entries))))
 
 
 def restore_folders(home: Home) -> tuple[str, ...]:
-    """Make the folders anew that a daemon needs and are missing; returns their names. OSError.
+    """Create the missing folders that a daemon needs; return their names. OSError.
 
-    Not where config.toml is missing: home was moved away or unmounted.
+    Nothing is created where config.toml is missing: home was moved away or is not mounted.
     """
     missing = [name for name in _NEEDED_FOLDERS if not os.path.lexists(home.path / name)]
     if not missing or not home.config.exists():

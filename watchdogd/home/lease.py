@@ -59,9 +59,9 @@ class LeaseState:
 def is_free(seen: LeaseState, *, lives: bool | None, age: float | None, unchanged: float) -> bool:
     """Return whether the next contender may take the lease.
 
-    `lives`: the holder's process is there; None where that cannot be seen from here. `age`: seconds since
-    it was renewed by the file system's clock, None where that is not known. `unchanged`: seconds for which
-    we saw the lease not renewed.
+    `lives`: the holder's process exists; None where that cannot be seen from here. `age`: seconds since the
+    renewal by the file system's clock, None where unknown. `unchanged`: seconds for which we have seen no
+    renewal.
     """
     if seen.serial == 0 or (seen.holder is not None and seen.holder.released) or lives is False:
         return True
@@ -87,9 +87,9 @@ class Lease:
         return self._serial
 
     def acquire(self, *, by_force: bool = False) -> Holder | None:
-        """Take the lease if it is free. None: it is ours; else who holds it.
+        """Take the lease if it is free. Return None where it is ours now, else its holder.
 
-        `by_force`: also from one that lives; it finds out at its next `held`.
+        `by_force`: also from a living holder, who notices at its next `held`.
         """
         if self.held():
             return None
@@ -102,10 +102,10 @@ class Lease:
         return current(self._folder).holder or NOBODY
 
     def wait(self, patience: float, *, ask: bool = False) -> Holder | None:
-        """`acquire`, again and again for `patience` seconds; a dead holder is replaced meanwhile.
+        """Call `acquire` repeatedly for `patience` seconds; a dead holder is replaced meanwhile.
 
-        `ask`: have a living holder hand over (its `asked` is then true); one that does not within
-        `patience` loses the lease by force.
+        `ask`: request a living holder to hand over (its `asked` becomes true); if it does not within
+        `patience`, the lease is taken by force.
         """
         until = time.monotonic() + patience
         while (holder := self.acquire()) is not None and (left := until - time.monotonic()) > 0:
@@ -115,10 +115,10 @@ class Lease:
         return self.acquire(by_force=True) if ask and holder is not None else holder
 
     def held(self) -> bool:
-        """Return whether the lease is ours at this moment; ask before each act.
+        """Return whether the lease is ours at this moment; ask before each action.
 
-        It stays ours where its files were removed and nobody has taken it since. FileNotFoundError where all
-        of home is gone, be it that the folder on which it was mounted is there.
+        It stays ours where its files were removed and nobody has taken it since. FileNotFoundError where
+        home itself is gone, even if its mount point exists.
         """
         if not self._serial:
             return False
@@ -128,7 +128,7 @@ class Lease:
         return highest in (0, self._serial)
 
     def asked(self) -> bool:
-        """Return whether a successor waits for us to release it; one that has gone away counts no more."""
+        """Return whether a successor waits for us to release it; one that has gone away no longer counts."""
         try:
             asked_at = (self._folder / _REQUEST).stat().st_mtime
             return asked_at > self._path(self._serial).stat().st_mtime - _ASKING
@@ -136,10 +136,10 @@ class Lease:
             return False
 
     def renew(self) -> bool:
-        """Say that we live; at most every RENEW seconds, so call it often. False: the lease is lost.
+        """Renew the lease at most every RENEW seconds, so call it often. Return False where it is lost.
 
-        Where all of it was removed under us, and nobody has taken it since, it is taken anew; OSError where
-        there is no room for that.
+        Where its files were removed and nobody has taken it since, it is taken anew; OSError where there is
+        no room for that.
         """
         if not self.held() or not (_highest(self._folder) or self._retake()):
             return False
@@ -154,14 +154,14 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Give it up, if it is still ours: the next contender need not wait."""
+        """Release it, if it is still ours, so that the next contender need not wait."""
         with contextlib.suppress(FileNotFoundError):  # home is gone, and the lease with it
             if self.held():
                 _overwrite(self._path(self._serial), record_text(self._me, released=True))
         self._serial = 0
 
     def _retake(self) -> bool:
-        """Ours again where its files were removed; not the serial that others may begin with."""
+        """Take it again after its files were removed, with a serial that others cannot begin with."""
         self._home.make_folder(self._folder)
         taken = self._claim(self._serial)
         if taken:
@@ -176,7 +176,7 @@ class Lease:
         return is_free(seen, lives=lives(seen.holder), age=age, unchanged=now - self._seen_since)
 
     def _claim(self, last: int) -> bool:
-        """Make the next serial ours; False where somebody was faster."""
+        """Create the file of the next serial; False where another process was faster."""
         claim = self._path(last + 1)
         try:
             create_file(str(claim), record_text(self._me), self._home.file_mode, self._home.group)
@@ -197,7 +197,7 @@ class Lease:
         return True
 
     def _request(self) -> None:
-        """Ask the holder to hand over; again and again, so that the request's time shows that we wait."""
+        """Ask the holder to hand over; repeated, so that the request's time shows that we still wait."""
         request = self._folder / _REQUEST
         with contextlib.suppress(OSError):  # a full home, or a holder that tidies: it is taken by force then
             try:
@@ -206,7 +206,7 @@ class Lease:
                 create_file(str(request), f"{self._me}\n", self._home.file_mode, self._home.group)
 
     def _tidy(self) -> None:
-        """Remove what is settled: earlier serials, the request that led here, old drafts of the killed."""
+        """Remove earlier serials, the request that led here, and old drafts of killed processes."""
         long_ago = self._path(self._serial).stat().st_mtime - _DRAFTS
         for name in os.listdir(self._folder):
             with contextlib.suppress(OSError):
@@ -247,9 +247,9 @@ def current(folder: Path) -> LeaseState:
 
 
 def alive(home: Home) -> Holder | None:
-    """Return who acts for this home just now, as far as is known without waiting, or None. OSError.
+    """Return the current holder as far as is known without waiting, or None. OSError.
 
-    Who cannot be read is nobody: should somebody hold it all the same, a contender will find out.
+    An unreadable record counts as no holder; should there be one after all, a contender finds out.
     """
     folder = lease_folder(home)
     seen = current(folder)
@@ -278,7 +278,7 @@ def _server_age(folder: Path, seen: LeaseState) -> float | None:
 
 
 def server_age(folder: Path, since: float) -> float | None:
-    """Seconds since a file's time by the file system's clock: the time of a file that is made right now."""
+    """Return seconds since a file's time by the file system's clock, read from a newly created file."""
     probe = folder / f".clock.{host_name()}.{os.getpid()}"
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

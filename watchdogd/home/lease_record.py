@@ -36,7 +36,7 @@ def myself(job_id: str = "") -> Holder:
 
 
 def lives(holder: Holder | None) -> bool | None:
-    """Return whether the holder's process is there; None where that cannot be seen from this node."""
+    """Return whether the holder's process exists; None where that cannot be seen from this node."""
     if holder is None or not holder.node or holder.node != _node():
         return None
     return bool(holder.born) and _born(holder.pid) == holder.born
@@ -75,7 +75,7 @@ def holder_from(said: dict[str, Any]) -> Holder:
 
 
 def _node(proc: str = "/proc") -> str:
-    """Return this boot and pid namespace: where equal, pids can be compared. Empty where unknown."""
+    """Return an id of this boot and pid namespace, within which pids compare. Empty if unknown."""
     try:
         with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{file.read().strip()} {os.readlink(f'{proc}/self/ns/pid')}"
@@ -84,7 +84,7 @@ def _node(proc: str = "/proc") -> str:
 
 
 def _born(pid: int) -> str:
-    """Return when the process started, in ticks since boot (proc(5)); empty where it is gone."""
+    """Return when the process started, in ticks since boot (proc(5)); empty where it no longer exists."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             after_name = file.read().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""Markers in home: that the watchdog was stopped on purpose, and when ticks began."""
+"""Marker files in home: the watchdog was stopped on purpose; when ticks began."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _JOBS_KEPT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A time for which it was stopped, in seconds since the epoch; `words`: by whom and why."""
+    """Period during which the watchdog was stopped, in seconds since the epoch; `words`: by whom and why."""
 
     begin: float
     end: float
@@ -43,9 +43,10 @@ def is_stopped(home: Home) -> bool:
 
 
 def mark_stopped(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> None:
-    """Set it, with who, when and where; `jobs_go_on`: what drop-ins have in the queue stays. OSError.
+    """Set the stop mark with who, when and where. OSError.
 
-    Who stopped it for good before stays named: stopping it once more changes nothing.
+    `jobs_go_on`: queued jobs of drop-ins are kept. If it was already stopped for good, the first author
+    stays named.
     """
     if stopped_by(home) is not None and not jobs_go_on:
         return
@@ -54,7 +55,7 @@ def mark_stopped(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> N
 
 
 def lift_stop(home: Home) -> None:
-    """Put it aside: the watchdog is wanted again. OSError."""
+    """Remove the stop mark but keep it as the last pause: the watchdog is wanted again. OSError."""
     with contextlib.suppress(FileNotFoundError):
         os.utime(stop_path(home))  # its time is now the pause's end
         stop_path(home).replace(_lifted(home))
@@ -69,7 +70,7 @@ def stop_words(home: Home) -> str:
 
 
 def stopped_by(home: Home) -> touchfile.Signature | None:
-    """Return who stopped it for good, and why; None where nobody did, or it is only restarted."""
+    """Return who stopped it for good, and why; None where nobody did or where it is only being restarted."""
     try:
         signature = touchfile.read(str(stop_path(home)))
     except OSError:
@@ -78,7 +79,7 @@ def stopped_by(home: Home) -> touchfile.Signature | None:
 
 
 def jobs_go_on(home: Home) -> bool:
-    """Return whether it was stopped for a restart, which drop-ins' jobs outlive."""
+    """Return whether it was stopped for a restart, which the jobs of drop-ins survive."""
     return bool(touchfile.fields_of(str(stop_path(home))).get("jobs_go_on"))
 
 
@@ -95,7 +96,7 @@ def last_pause(home: Home) -> Pause | None:
 
 
 def note_ended_jobs(home: Home, job_ids: Iterable[str]) -> None:
-    """Remember that these jobs of drop-ins were ended together with the watchdog. OSError."""
+    """Record that these jobs of drop-ins were ended together with the watchdog. OSError."""
     known = list(dict.fromkeys([*_ended_jobs(home), *job_ids]))
     home.write(_jobs(home), json.dumps(known[-_JOBS_KEPT:]) + "\n")
 
@@ -132,9 +133,9 @@ _YEAR_5000 = 1e11
 
 
 def tick_interval(begins: tuple[float, ...]) -> float:
-    """Return seconds from one tick to the next, from when the last ones began (since the epoch).
+    """Return the usual seconds between two ticks, from when the last ones began (since the epoch).
 
-    The median: one that is run by hand in between, or a night without any, changes nothing.
+    It is the median, so that one tick run by hand, or a night without any, changes nothing.
     """
     steps = sorted(later - earlier for earlier, later in pairwise(begins) if later > earlier)
     return (steps[(len(steps) - 1) // 2] + steps[len(steps) // 2]) / 2 if steps else UNKNOWN_INTERVAL
@@ -157,7 +158,7 @@ def mark_tick(home: Home, now: float) -> None:
 
 
 def last_ticks(home: Home) -> tuple[float, ...]:
-    """Return when the last ticks began, oldest first; empty where there were none, or a daemon came since."""
+    """Return when the last ticks began, oldest first; empty without any, or where a daemon ran since."""
     try:
         begins = [needed(real(each)) for each in parse_json(read_plain(_ticks_path(home)))]
     except (OSError, ValueError, TypeError):
@@ -166,7 +167,7 @@ def last_ticks(home: Home) -> tuple[float, ...]:
 
 
 def remove_ticks(home: Home) -> None:
-    """Remove the mark where a daemon watches, or it was stopped: nobody waits for a tick. OSError."""
+    """Remove the tick mark where a daemon watches or the watchdog was stopped: no tick is due. OSError."""
     with contextlib.suppress(FileNotFoundError):
         _ticks_path(home).unlink()
 

@@ -1,7 +1,7 @@
-"""Nodes under suspicion: a file each in home's nodes/, written by watchdogd and by hand.
+"""Nodes under suspicion: a file each in home's nodes/, written by watchdogd or by hand.
 
-A suspicion holds for one run, or, written by hand without a run, for all of them. It is kept for a while
-after it has ended, so that a job which was told to avoid the node can be told that it need not any more.
+A suspicion applies to one run or, written by hand without a run, to all. It is kept for a while after it
+has expired, so that the exclusion can be removed from jobs that carry it.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class ListedNode:
     jobs: tuple[str, ...] = ()
 
     def holds(self, now: float) -> bool:
-        """Return whether the node is to be left out now."""
+        """Return whether the node is to be avoided now."""
         return now < self.until
 
     def concerns(self, run: str | None) -> bool:
-        """Return whether it holds for a run; None: for any."""
+        """Return whether the suspicion applies to a run; None: to any."""
         return run is None or self.run in ("", run)
 
     def as_json(self) -> dict[str, object]:
@@ -110,7 +110,7 @@ def add(home: Home, node: str, run: str, reason: str, lasts: float | None, *, by
 
 
 def note_job(home: Home, found: ListedNode, job: str) -> None:
-    """Write down that watchdogd told a job, by its raw id, to leave the node out. OSError."""
+    """Record the raw id of a job that watchdogd made leave the node out. OSError."""
     path = _path(home, found.node, found.run)
     said = touchfile.fields_of(str(path))
     if said.get("node") != found.node:

@@ -117,7 +117,7 @@ def _read(switch: Switch, path: str) -> Signature | None:
 
 
 def press(switch: Switch, signature: Signature) -> Pressed:
-    """Set it in all of its places, and hand that in. What was set before stays as it is."""
+    """Set the switch in all of its places, unless it is set already, and submit that to the inbox."""
     before, made, failed = [], [], []
     for path in switch.places:
         try:
@@ -187,7 +187,7 @@ def _create_empty(path: str, mode: int, group: int | None) -> bool:
 
 
 def clear(switch: Switch, signature: Signature) -> Signature | None:
-    """Remove it from all of its places, and submit that. Return who had set it, or None.
+    """Remove the switch from all of its places; submit that to the inbox; return who had set it, or None.
 
     SwitchError where it is still set somewhere.
     """
@@ -213,7 +213,7 @@ def clear(switch: Switch, signature: Signature) -> Signature | None:
 def _former(switch: Switch) -> list[str]:
     """Return the files of its press in places that the configuration named before.
 
-    Only touches of this switch count, since anybody who may press it may name other files.
+    Only paths of switches count, since anybody who may press it may name other files.
     """
     places = touchfile.fields_of(switch.places[-1]).get("places")
     named = [path for path in places if isinstance(path, str)] if isinstance(places, list) else []
@@ -239,7 +239,10 @@ def is_obeyed(switch: Switch) -> bool:
 
 
 def _record(switch: Switch, action: str, signature: Signature) -> None:
-    """For history and the run's channels. The switch counts without it, where the inbox is full or away."""
+    """Submit the press for the history and the run's channels.
+
+    The switch counts without that, where the inbox is full or missing.
+    """
     with contextlib.suppress(OSError):
         fields = {"run": switch.run, "switch": switch.kind, "action": action, **signature.fields()}
         submit(switch.inbox, "touch", switch.run, **fields)
@@ -286,12 +289,12 @@ def unseen_by(switch: Switch, pressed: Pressed) -> list[str]:
 
 
 def is_polled(switch: Switch, since: float) -> bool:
-    """Return whether a Guard that polls one of its places was heard since then."""
+    """Return whether a Guard that polls one of its places has sent a heartbeat since then."""
     return any(_sees(switch.inbox, polls, list(switch.places)) for _, polls in _beats(switch, since))
 
 
 def _beats(switch: Switch, since: float = 0.0) -> list[tuple[str, list[str]]]:
-    """Return the Guards that live, as far as is known, and the files that each polls."""
+    """Return the Guards known to be alive, and the files that each of them polls."""
     prefix, found = f"{file_name(switch.run)}.beat.", []
     try:
         names = sorted(name for name in os.listdir(switch.inbox) if name.startswith(prefix))

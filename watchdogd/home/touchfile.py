@@ -62,7 +62,7 @@ class Signature(namedtuple("Signature", "by host time reason claimed automatic",
 
 
 def read(path: str) -> Signature:
-    """Return who put the file there. OSError where there is none, or it cannot be looked at."""
+    """Return the author of the file. OSError where it does not exist or cannot be examined."""
     found = os.lstat(path)  # of a link, who laid it: where it leads somebody else wrote
     content = fields_of(path)
     by, claimed = user_name(found.st_uid), _text(content.get("by"))

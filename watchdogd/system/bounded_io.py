@@ -16,16 +16,16 @@ Value = TypeVar("Value")
 
 
 class StuckError(WatchdogError):
-    """The file system does not answer; what was asked of it may still happen later."""
+    """The file system does not answer; what was requested may still happen later."""
 
 
 class UnaskedError(StuckError):
-    """No thread could be started to ask the file system."""
+    """No thread could be started, so the file system was not asked at all."""
 
 
 @dataclass(slots=True)
 class _Task:
-    """`done` is held until the function has come back: a lock wakes its waiter for a third of an Event."""
+    """One call; `done` is a lock held until it returns, which costs a third of what an Event would."""
 
     function: Callable[[], Any]
     done: threading.Lock = field(default_factory=threading.Lock)
@@ -37,10 +37,11 @@ class _Task:
 
 
 class BoundedIO:
-    """Runs functions one after another on one thread. While one hangs, every further one is refused at once.
+    """Run functions one after another on one thread, each with a deadline.
 
-    `place` is named in what it says; `deadline` in seconds. A thread that died, or could not be started, for
-    want of memory is started with the next one.
+    While one of them hangs, every further one is refused at once. `place` is named in error texts;
+    `deadline` is in seconds. A thread that died, or could not be started for lack of memory, is started
+    again with the next call.
     """
 
     def __init__(self, place: str, deadline: float = 5.0) -> None:

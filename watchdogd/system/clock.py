@@ -1,4 +1,4 @@
-"""Clocks: one that nobody sets, and what a clock that was set makes of times that are remembered."""
+"""Clocks: one that nobody can set, and how to treat remembered times after the wall clock was set."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ JUMP = 30.0
 def fresh(at: float, now: float, lasts: float) -> bool:
     """Return whether `at` is less than `lasts` seconds ago.
 
-    What lies ahead of `now` was written before the clock was set back, or by one that is wrong: it is not,
-    else nothing would happen until that time has come.
+    A time ahead of `now` was written before the clock was set back, or by a wrong clock. It is not fresh:
+    otherwise nothing would happen until that time.
     """
     return 0 <= now - at < lasts
 
 
 class SteadyClock:
-    """Clock that goes on from the wall clock's time at which it was made, whatever is set since.
+    """Clock that starts at the wall clock's time and then ignores every change to it.
 
-    `wall` and `ticks` (which nobody sets) are in seconds. People and other processes know the wall's time
-    alone: add `skew` to what goes to them, and take it from what comes.
+    `wall` and `ticks` (monotonic) return seconds. People and other processes know only the wall's time: add
+    `skew` to times sent to them, subtract it from times received.
     """
 
     def __init__(

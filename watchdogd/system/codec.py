@@ -1,10 +1,10 @@
-"""Dataclasses as values that JSON has, and back: what a check remembers is kept so.
+"""Convert dataclasses to JSON values and back; the state of a check is kept this way.
 
-A class is written as the list of its fields, in order: half as long as with their names. A list is taken only
-for a class with the fields and types that it was made of (`form`).
+A class is written as the list of its fields in order, half as long as with their names. A list is accepted
+only for a class with the same fields and types (`form`).
 
-Pydantic is quicker at it (118 µs against 198 to load what a log left), but each worker would have 10 MB
-more, and a plugin of the user's own, in a process of its own, would begin 0.3 s later.
+Pydantic is quicker (118 µs against 198 to load the state of a log), but costs each worker 10 MB and a
+user's plugin, which runs in its own process, 0.3 s at its start.
 """
 
 from __future__ import annotations

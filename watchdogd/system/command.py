@@ -144,7 +144,7 @@ def kill_group(process: subprocess.Popen[bytes], grace: float) -> tuple[int, ...
 
 
 def withhold(variables: Iterable[str]) -> None:
-    """Keep these variables, which hold secrets, out of what `environment` returns from now on."""
+    """Remove these variables, which hold secrets, from what `environment` returns from now on."""
     _withheld.update(variables)
 
 
@@ -230,7 +230,7 @@ def _start(
 
 
 def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Wait until it ends, but so many seconds at most."""
+    """Wait until it ends, at most so many seconds."""
     until, nap = time.monotonic() + seconds, _NAP
     while process.poll() is None and (left := until - time.monotonic()) > 0:
         _NEVER.wait(min(nap, left))

@@ -59,7 +59,7 @@ def _mount(line: str) -> Mount | None:
 
 
 def _plain(text: str) -> str:
-    """Blanks, tabs and backslashes stand as octal escapes."""
+    """Decode the octal escapes of blanks, tabs and backslashes."""
     return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
 
 

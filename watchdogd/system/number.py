@@ -1,7 +1,8 @@
-"""Numbers in foreign text: the one place in which digits that somebody else wrote become values.
+"""Numbers in foreign text: the one place where digits that somebody else wrote become values.
 
-int() and float() take more than a tool ever prints (`nan`, `1_000`, digits of all scripts), and end where
-isdigit says yes (`²`) or more than 4,300 digits stand. Here what is no plain, finite number is None.
+int() and float() accept more than any tool prints (`nan`, `1_000`, digits of all scripts) and raise where
+isdigit says yes (`²`) or where there are more than 4,300 digits. Here anything that is not a plain, finite
+number is None.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def whole(text: object) -> int | None:
 
 
 def count(text: object) -> int | None:
-    """Return a whole number that is not negative and bears no sign, or None."""
+    """Return a whole number that is not negative and has no sign, or None."""
     signed = isinstance(text, str) and text.strip()[:1] in ("+", "-")
     number = None if signed else whole(text)
     return number if number is not None and number >= 0 else None

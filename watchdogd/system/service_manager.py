@@ -11,9 +11,10 @@ _PATIENCE = 1.0
 
 
 class ServiceManager:
-    """Tells systemd how its service is; without it every method does nothing.
+    """Reports the state of the service to systemd; does nothing without it.
 
-    What it set for this process is taken out of the environment: no check or drop-in speaks in our name.
+    What systemd set for this process is removed from the environment, so that no check or drop-in can
+    report in its place.
     """
 
     def __init__(self) -> None:

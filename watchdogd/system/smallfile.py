@@ -1,4 +1,4 @@
-"""Small files: replaced whole or not at all, and read without waiting for what lies in their place."""
+"""Small files: replaced as a whole or not at all, and read without waiting for whatever lies there."""
 
 from __future__ import annotations
 

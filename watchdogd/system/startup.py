@@ -14,10 +14,10 @@ _DAY_SECONDS = 86400
 
 
 def open_standard_streams() -> None:
-    """Open /dev/null in the place of standard streams that are closed.
+    """Open /dev/null in place of standard streams that are closed.
 
-    Else the next file that is opened, the history, gets that number, and what a library or a command prints
-    goes into it.
+    Otherwise the next file to be opened, such as the history, gets that number, and output of a library or
+    a command goes into it.
     """
     for number, (name, mode) in enumerate(_STREAMS):
         try:
