@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 
 import pytest
 
@@ -34,7 +35,7 @@ from watchdogd.notify.delivery_plan import (
     plan,
 )
 from watchdogd.notify.delivery_policy import Health, Policy
-from watchdogd.notify.notification import Item, Message, Notification
+from watchdogd.notify.notification import Item, Message, Notification, addressed
 from watchdogd.notify.reports import ABOUT
 
 CHANNELS = ("slack", "mail")
@@ -46,17 +47,50 @@ REFUSED = DeliveryError("answered 500")
 REVOKED = DeliveryError("answered 404", permanent=True)
 
 
-def _said(number: int, word: str, subject: str = "a") -> Message:
-    items = (Item(word, f"check-{subject}", "as it is", incident=number),)
-    return letter(number, status=word, opens=word != "RESOLVED", items=items).message
+ROUTE = ""
+"""Where the route leads just now; all else goes to the channel that is named."""
+Step = dict[str, Message]
+"""What one round tells: a message a channel."""
 
 
-STORIES = {
-    "it burns, is over, and burns again": (_said(1, "CRITICAL"), _said(1, "RESOLVED"), _said(2, "CRITICAL")),
+def _item(at: int, number: int, word: str, subject: str = "a", *, quiet: bool = False) -> Item:
+    return Item(word, f"check-{subject}", "as it is", incident=number, at=NOON + at, quiet=quiet)
+
+
+def _said(*items: Item, urgent: bool = False) -> Message:
+    first = items[0]
+    numbers = tuple(sorted({item.incident or 0 for item in items}))
+    opens = first.status != "RESOLVED"
+    return letter(
+        first.incident or 0, status=first.status, opens=opens, items=items, incidents=numbers, urgent=urgent
+    ).message
+
+
+BURNS = _said(_item(1, 1, "CRITICAL"))
+OVER = _said(_item(3, 1, "RESOLVED"))
+STORIES: dict[str, tuple[Step, ...]] = {
+    "it burns, is over, and burns again": (
+        {ROUTE: BURNS},
+        {ROUTE: OVER},
+        {ROUTE: _said(_item(4, 2, "CRITICAL"))},
+    ),
     "two things burn, and one is over": (
-        _said(1, "CRITICAL"),
-        _said(2, "WARNING", "b"),
-        _said(1, "RESOLVED"),
+        {ROUTE: BURNS},
+        {ROUTE: _said(_item(2, 2, "WARNING", "b"))},
+        {ROUTE: OVER},
+    ),
+    "it is reminded of and escalates, and is over": (
+        {ROUTE: BURNS},
+        {ROUTE: _said(_item(2, 1, "CRITICAL")), "mail": _said(_item(2, 1, "CRITICAL"), urgent=True)},
+        {ROUTE: OVER, "mail": OVER},
+    ),
+    "it escalates, and what stops it ends it: quietly, but where it stands until it is over": (
+        {ROUTE: BURNS},
+        {"mail": _said(_item(2, 1, "CRITICAL"), urgent=True)},
+        {
+            ROUTE: _said(_item(3, 2, "WARNING", "b")),
+            "mail": _said(_item(3, 2, "WARNING", "b"), _item(3, 1, "RESOLVED", quiet=True)),
+        },
     ),
 }
 BUDGETS = {
@@ -81,7 +115,7 @@ class World:
     `acknowledged` is what the locks' files say, `noted` what of that this life of the daemon knows: it goes
     with the lock, once all is stored."""
 
-    story: tuple[Message, ...]
+    story: tuple[Step, ...]
     left: tuple[tuple[str, int], ...]
     stored: tuple[Notification, ...] = ()
     rows: tuple[Notification, ...] = ()
@@ -105,9 +139,16 @@ class World:
 
     def after(self, event: str) -> "World":
         left = tuple((name, count - (name == event)) for name, count in self.left)
-        return replace(self, left=left, unsaid=self.unsaid + (event == "lost"))
+        return self.but(left=left, unsaid=self.unsaid + (event == "lost"))
 
-    @property
+    def but(self, **changes: object) -> "World":
+        """As `replace`, which costs a third of the search."""
+        other = object.__new__(World)
+        other.__dict__.update(self.__dict__ | changes)
+        other.__dict__.pop("key", None)
+        return other
+
+    @cached_property
     def key(self) -> object:
         """What tells it from other worlds, as far as the future goes: channel by channel."""
         return (
@@ -143,18 +184,18 @@ class World:
     # ------------------------------------------------------------ the daemon's memory
 
     def channels(self) -> dict[str, ChannelState]:
-        found = {name: ChannelState(name) for name in CHANNELS}
-        for name, health in self.health:
-            found[name].health = health
-        for row in self.ended:
-            found[row.channel].notified.note(row)
-        for each in self.noted:
-            if each.key not in {row.key for row in self.rows}:
-                found[each.channel].notified.know(each.key)
-        for row in self.rows:
-            found[row.channel].put(row)
-            found[row.channel].notified.note(row)
-        return found
+        health = dict(self.health)
+        waiting = {row.key for row in self.rows}
+        return {
+            name: _channel(
+                name,
+                health.get(name, Health()),
+                tuple(row for row in self.rows if row.channel == name),
+                tuple(row for row in self.ended if row.channel == name),
+                tuple(each.key for each in self.noted if each.channel == name and each.key not in waiting),
+            )
+            for name in CHANNELS
+        }
 
     def configured(self) -> dict[str, ChannelState]:
         return {name: channel for name, channel in self.channels().items() if name in self.names}
@@ -176,8 +217,8 @@ class World:
                 rows.pop(row.key, None)
                 ended += (row,)
         health = tuple(sorted({**dict(self.health), name: done.health}.items()))
-        world = replace(
-            self, rows=tuple(rows.values()), unsaved=tuple(unsaved.values()), ended=ended, health=health
+        world = self.but(
+            rows=tuple(rows.values()), unsaved=tuple(unsaved.values()), ended=ended, health=health
         )
         late = any(map(self.may, ("crash", "relay", "lost", "full")))
         return world if late else world.mark()  # when it is stored matters no more
@@ -202,7 +243,7 @@ class World:
         if not others:
             return self
         rest = tuple(each for each in self.acknowledged if each.channel != name)
-        world = replace(self, acknowledged=rest, noted=(*self.noted, *others))
+        world = self.but(acknowledged=rest, noted=(*self.noted, *others))
         return world.write(after_others(world.channels(), name, others, self.now, POLICY), name)
 
     def look(self, name: str) -> tuple["World", DeliveryPlan]:
@@ -218,17 +259,17 @@ class World:
 
     def delivered(self, send: Send) -> "World":
         row = send.row
-        return replace(self, came=(*self.came, (row.channel, row.key, send.message.items)))
+        return self.but(came=(*self.came, (row.channel, row.key, send.message.items)))
 
     def acknowledge(self, send: Send) -> "World":
         keys = (row.key for row in (send.row, *send.carried))
         found = tuple(Delivered(key, send.row.channel, self.now, "r") for key in keys)
-        return replace(self, acknowledged=(*self.acknowledged, *found))
+        return self.but(acknowledged=(*self.acknowledged, *found))
 
     def note(self, send: Send) -> "World":
         """The daemon acknowledges what it delivered itself."""
         world = self.acknowledge(send)
-        return replace(self, noted=(*self.noted, *world.acknowledged[len(self.acknowledged) :]))
+        return self.but(noted=(*self.noted, *world.acknowledged[len(self.acknowledged) :]))
 
     def tried(self, send: Send, outcome: str | DeliveryError) -> "World":
         done = after_try(self.configured(), send, outcome, self.now, POLICY)
@@ -238,14 +279,25 @@ class World:
 
     def store_next(self) -> "World":
         """A round is stored, and its message handed over."""
-        row = replace(letter(channel=self.route, name=f"n{self.told}"), message=self.story[self.told])
-        row = replace(row, created_at=self.now)
-        world = replace(self, stored=(*self.stored, row), rows=(*self.rows, row), told=self.told + 1)
-        channels = world.configured()
+        step = self.story[self.told]
+        to = {self.route if name == ROUTE else name: message for name, message in step.items()}
+        kinds = list(dict.fromkeys(to.values()))  # a key is the same on each channel that is told the same
+        names = [f"n{self.told}-{kinds.index(message)}" for message in to.values()]
+        rows = [
+            addressed(message, channel, self.now, name)
+            for (channel, message), name in zip(to.items(), names, strict=True)
+        ]
+        world = self.but(stored=(*self.stored, *rows), rows=(*self.rows, *rows), told=self.told + 1)
+        for row in rows:
+            world = world.arrives(row)
+        return world.rescue()
+
+    def arrives(self, row: Notification) -> "World":
+        channels = self.configured()
         if row.channel not in channels:
-            return world.rescue()
+            return self
         copies = DeliveryPlan(channels[row.channel].health, tuple(arrival(channels, row, POLICY)))
-        return world.write(copies, row.channel)
+        return self.write(copies, row.channel)
 
     def rescue(self) -> "World":
         if "slack" in self.names:
@@ -261,20 +313,17 @@ class World:
             known = stored.get(row.key)
             if known is None or known.state in ("waiting", "diverted"):
                 stored[row.key] = row
-        return replace(self, stored=tuple(stored.values()), unsaved=(), noted=())
+        return self.but(stored=tuple(stored.values()), unsaved=(), noted=())
 
     def crash(self) -> "World":
         """A new life of the daemon, from what is stored."""
         files = (*self.acknowledged, *self.noted)
-        world = replace(self, rows=(), ended=(), unsaved=(), health=(), acknowledged=files, noted=())
+        world = self.but(rows=(), ended=(), unsaved=(), health=(), acknowledged=files, noted=())
         ended = tuple(row for row in self.stored if row.state != "waiting")
         waiting = tuple(row for row in self.stored if row.state == "waiting")
-        world = replace(world, ended=ended, rows=waiting)
+        world = world.but(ended=ended, rows=waiting)
         for row in waiting:
-            channels = world.configured()
-            if row.channel in channels:
-                copies = DeliveryPlan(channels[row.channel].health, tuple(arrival(channels, row, POLICY)))
-                world = world.write(copies, row.channel)
+            world = world.arrives(row)
         return world.rescue()
 
     def relay(self, name: str) -> Iterator["World"]:
@@ -300,11 +349,11 @@ class World:
         if self.may("crash"):
             yield self.after("crash").crash()
         if self.may("route"):
-            yield replace(self.after("route"), route="mail", health=())
+            yield self.after("route").but(route="mail", health=())
         if self.may("day") and self.rows:
-            yield replace(self.after("day"), now=self.now + POLICY.expire)
+            yield self.after("day").but(now=self.now + POLICY.expire)
         if self.may("removal"):
-            yield replace(self.after("removal"), names=("mail",), health=()).rescue()
+            yield self.after("removal").but(names=("mail",), health=()).rescue()
         yield from self.work()
 
     def work(self) -> Iterator["World"]:
@@ -320,7 +369,7 @@ class World:
                 yield from self.relay(name)
             later = min(later, self.now if found.sends else found.until)
         if self.now < later < self.now + POLICY.expire / 2:
-            yield replace(self, now=later)
+            yield self.but(now=later)
 
     def tries(self, send: Send) -> Iterator["World"]:
         if self.may("gone") and send.row.channel == "slack":
@@ -340,8 +389,10 @@ def _check(world: World) -> None:
     assert all(items for _, _, items in world.came), "one was sent that says nothing any more"
     longest = LONGEST + (POLICY.expire if world.spent("day") else 0.0)
     assert world.now < NOON + longest, "one waits though another channel works"
-    counts = Counter((channel, key) for channel, key, _ in world.came)
-    assert all(count <= 1 + world.unsaid for count in counts.values()), "one came too often"
+    keys = Counter((channel, key) for channel, key, _ in world.came)
+    facts = Counter((channel, item.fact) for channel, _, items in world.came for item in items)
+    counts = (*keys.values(), *facts.values())
+    assert all(count <= 1 + world.unsaid for count in counts), "one came too often"
     for name in CHANNELS:
         newest: dict[str, int] = {}
         ended: set[int] = set()
@@ -360,17 +411,30 @@ def _check_nothing_is_lost(world: World) -> None:
     assert world.is_over, f"these wait for ever: {[row.key for row in world.rows]}"
     told = {(item.incident, item.status) for _, _, items in world.came for item in items}
     told |= {(item.incident, item.status) for row in _given_up(world) for item in row.message.items}
-    for message in world.story:
-        [item] = message.items
+    items = _items(world.story)
+    for item in (item for item in items if not item.quiet):
         outdated = item.ended and any(
-            other.outdates(item) and (other.incident, other.status) in told
-            for each in world.story
-            for other in each.items
+            other.outdates(item) and (other.incident, other.status) in told for other in items
         )
         over = not item.ended and (item.incident, "RESOLVED") in told
         assert (item.incident, item.status) in told or outdated or over, f"lost: {item}"
     if world.may("lost") or "lost" not in dict(world.left):
         _check_ends_follow(world)
+
+
+def _items(story: tuple[Step, ...]) -> list[Item]:
+    return [item for step in story for message in step.values() for item in message.items]
+
+
+def _ends(story: tuple[Step, ...], channel: str) -> list[Item]:
+    """The ends that a channel is told where it was told the beginning: quiet ones by its own messages."""
+    return [
+        item
+        for step in story
+        for name, message in step.items()
+        for item in message.items
+        if item.ended and not (item.quiet and name != channel)
+    ]
 
 
 def _given_up(world: World) -> list[Notification]:
@@ -387,13 +451,33 @@ def _check_ends_follow(world: World) -> None:
         refused = {item for row in world.ended if row.state == "failed" for item in row.message.items}
         refused |= {item for row in _given_up(world) for item in row.message.items}
         items = [item for channel, _, items in world.came if channel == name for item in items]
-        ends = (item for message in world.story for item in message.items if item.ended)
-        for end in ends:
+        for end in _ends(world.story, name):
             begun = any(each.incident == end.incident and not each.ended for each in items)
             heard = any(each == end or each.outdates(end) for each in items)
             assert heard or end in refused or not begun, (
                 f"{name} was told of {end.incident}, and never of its end"
             )
+
+
+@lru_cache(10_000)
+def _channel(
+    name: str,
+    health: Health,
+    rows: tuple[Notification, ...],
+    ended: tuple[Notification, ...],
+    known: tuple[str, ...],
+) -> ChannelState:
+    """A channel as the daemon remembers it; plans change nothing in it."""
+    channel = ChannelState(name)
+    channel.health = health
+    for row in ended:
+        channel.notified.note(row)
+    for key in known:
+        channel.notified.know(key)
+    for row in rows:
+        channel.put(row)
+        channel.notified.note(row)
+    return channel
 
 
 @dataclass
@@ -417,9 +501,24 @@ class Search:
         return len(self.seen)
 
 
-@pytest.mark.parametrize("events", BUDGETS)
-@pytest.mark.parametrize("story", STORIES)
-def test_no_order_of_events_breaks_the_promise(story: str, events: str) -> None:
-    worlds = Search().run(World(STORIES[story], tuple(BUDGETS[events].items())))
+FEW = {
+    "a kill": {"crash": 1},
+    "a revoked hook and a full disk": {"revoked": 1, "full": 1},
+    "a revoked hook and an edit of the routes": {"revoked": 1, "route": 1},
+    "a hook that is gone for ever, and a kill": {"gone": 1, "crash": 1},
+}
+"""What happens to stories of five messages: all of it would take minutes, and finds nothing more."""
+CASES = [
+    (story, f"{story}: {events}", budget)
+    for story, steps in STORIES.items()
+    for events, budget in (BUDGETS if all(len(step) == 1 for step in steps) else FEW).items()
+]
+
+
+@pytest.mark.parametrize(
+    ("story", "budget"), [(story, budget) for story, _, budget in CASES], ids=[name for _, name, _ in CASES]
+)
+def test_no_order_of_events_breaks_the_promise(story: str, budget: dict[str, int]) -> None:
+    worlds = Search().run(World(STORIES[story], tuple(budget.items())))
     print(f"{worlds} worlds")
     assert worlds > 100

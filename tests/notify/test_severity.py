@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.notify.test_outbox import Desk
+from tests.notify.test_outbox import POLICY, Desk
 from tests.notify.values import NOON, Script, event, incident
 from watchdogd.config.loading import parse
 from watchdogd.daemon.setup import Setup
-from watchdogd.errors import ConfigError
+from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.incidents import evaluate
-from watchdogd.incidents.models import AlertPolicy, AlertState, EventKind, Observation
+from watchdogd.incidents.models import AlertPolicy, AlertState, EventKind, IncidentEvent, Observation
 from watchdogd.notify import senders
 from watchdogd.notify.message import MessageRules, Route, compose
 from watchdogd.plugin import Result, Status
@@ -94,6 +94,50 @@ def test_an_end_comes_once_though_it_travels_with_others_elsewhere() -> None:
         desk.work(5)
     assert [each.message.incidents for each in slack.taken] == [(1, 2), (1, 2)]
     assert [each.message.incidents for each in pager.taken] == [(1,), (1,)]
+
+
+@pytest.mark.parametrize("working", [True, False])
+def test_a_channel_that_has_it_gets_no_copy_of_it_in_other_company(working: bool) -> None:
+    """A pager is told of more, since it escalated there, in one message; others know the rest."""
+    hook, pager = Script(), Script()
+    desk = Desk({"hook": hook, "pager": pager}, replace(POLICY, fallback=("hook",)))
+    rules = MessageRules(("hook", "pager"), escalate_to=("pager",), standing=frozenset({"pager"}))
+
+    def happens(*events: IncidentEvent) -> None:
+        desk.now += 60
+        desk.add(*compose([replace(each, at=desk.now) for each in events], {}, rules, desk.now))
+        desk.work(5)
+
+    line = incident(9, CRITICAL, check="r/must_not_see", notified=CRITICAL, notified_as=(CRITICAL,))
+    happens(event(EventKind.OPENED, line))
+    line = replace(line, escalated_at=desk.now)
+    happens(event(EventKind.ESCALATION, line))
+    if not working:
+        pager.always = DeliveryError("answered 404", permanent=True)
+    stopped = incident(12, WARNING, check="r/job_liveness", notified=WARNING, notified_as=(WARNING,))
+    happens(replace(event(EventKind.RESOLVED, line), quiet=True), event(EventKind.OPENED, stopped))
+    desk.work(POLICY.patience)
+    alerts = [each.message.incidents for each in hook.taken if each.message.items]
+    assert alerts == [(9,), (12,)]
+    told = {item.fact for each in pager.taken for item in each.message.items}
+    assert not working or "end 9" in told
+
+
+def test_a_channel_is_told_the_end_alone_where_it_comes_with_what_it_is_not_told() -> None:
+    """The route was edited since: the new one brings two things in one message."""
+    slack, mail = Script(), Script()
+    desk = Desk({"slack": slack, "mail": mail})
+    first = incident(1, CRITICAL, notified=CRITICAL, notified_as=(CRITICAL,))
+    desk.add(*compose([event(EventKind.OPENED, first)], {}, MessageRules(("slack",)), desk.now))
+    desk.work()
+    other = replace(first, id=2, subject="node7")
+    events = [event(EventKind.RESOLVED, first, summary="runs again"), event(EventKind.OPENED, other)]
+    events = [replace(each, at=desk.now + 1) for each in events]
+    desk.add(*compose(events, {}, MessageRules(("mail",)), desk.now + 1))
+    desk.work(5)
+    assert [each.message.headline for each in slack.taken[1:]] == ["[RESOLVED] run-17: runs again"]
+    assert slack.taken[1].message.incidents == (1,)
+    assert [each.message.incidents for each in mail.taken] == [(1, 2)]
 
 
 CONFIG = """

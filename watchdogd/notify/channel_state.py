@@ -11,7 +11,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Container
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any
+from typing import TypeVar
 
 from watchdogd.notify.delivery_policy import Health
 from watchdogd.notify.notification import Item, Message, Notification, incident_thread
@@ -24,15 +24,18 @@ KEPT = 10_000
 """Subjects, ended incidents and keys that are remembered; the newest."""
 
 
+Value = TypeVar("Value")
+
+
 class Notified:
     """Folded from the rows that ended on the channel, in the order in which they did."""
 
     def __init__(self) -> None:
-        self._keys: OrderedDict[str, None] = OrderedDict()
-        self._roots: OrderedDict[str, Notification] = OrderedDict()
-        self._lost: OrderedDict[str, None] = OrderedDict()
-        self._incidents: OrderedDict[str, int] = OrderedDict()
-        self._ended: OrderedDict[int, None] = OrderedDict()
+        self._keys = _Newest[None](KEPT)
+        self._roots = _Newest[Notification](THREADS)
+        self._lost = _Newest[None](THREADS)
+        self._incidents = _Newest[int](KEPT)
+        self._facts = _Newest[None](KEPT)
 
     def note(self, row: Notification) -> None:
         """Take in what became of a row; one that some recipients have counts as told."""
@@ -43,11 +46,6 @@ class Notified:
                 self._keys[row.key] = None
         if told or row.state == "superseded":
             self._note_items(row.message)
-        _shorten(self._keys, KEPT)
-        _shorten(self._incidents, KEPT)
-        _shorten(self._ended, KEPT)
-        _shorten(self._roots, THREADS)
-        _shorten(self._lost, THREADS)
 
     def _note_threads(self, row: Notification, *, told: bool) -> None:
         for thread in row.message.threads:
@@ -61,12 +59,10 @@ class Notified:
 
     def _note_items(self, message: Message) -> None:
         for item in message.items:
-            if item.incident is None:
-                continue
-            self._incidents[item.line] = max(item.incident, self._incidents.get(item.line, 0))
-            self._incidents.move_to_end(item.line)
-            if item.ended:
-                self._ended[item.incident] = None
+            self._facts[item.fact] = None
+            if item.incident is not None:
+                self._incidents[item.line] = max(item.incident, self._incidents.get(item.line, 0))
+                self._incidents.move_to_end(item.line)
 
     def know(self, key: str) -> None:
         """Remember that a row of that key was delivered, whatever became of its storing."""
@@ -80,9 +76,9 @@ class Notified:
         """Return whether the first message of a thread came."""
         return thread in self._roots
 
-    def ended(self, incident: int) -> bool:
-        """Return whether the end of an incident came."""
-        return incident in self._ended
+    def tells(self, fact: str) -> bool:
+        """Return whether a fact came: with whatever message."""
+        return fact in self._facts
 
     def missed(self, message: Message) -> bool:
         """Return whether nothing that `message` tells of came, though all of it should have."""
@@ -112,7 +108,7 @@ class Notified:
     def _is_overtaken(self, item: Item, *, late: bool, standing: bool) -> bool:
         if item.incident is None:
             return False
-        if not item.ended and item.incident in self._ended:
+        if not item.ended and self.tells(f"end {item.incident}"):
             return True
         newer = item.incident < self._incidents.get(item.line, 0)
         return newer and (late or (item.ended and not standing))
@@ -155,9 +151,9 @@ class ChannelState:
         """Return whether the row of that key waits, or ended here."""
         return key in self.rows or self.notified.knows(key)
 
-    def told_of(self, incident: int) -> bool:
+    def told_of(self, incident: int | None) -> bool:
         """Return whether it was told of an incident, or will be."""
-        thread = incident_thread(incident)
+        thread = "" if incident is None else incident_thread(incident)
         return self.notified.begun(thread) or thread in self._keys
 
     def missed(self, end: Notification) -> bool:
@@ -167,9 +163,9 @@ class ChannelState:
         alone = all(len(self._keys.get(thread, ())) < 2 for thread in end.message.threads)
         return alone and self.notified.missed(end.message)
 
-    def tells_end(self, incident: int) -> bool:
-        """Return whether it was told that an incident is over, or will be."""
-        return self.notified.ended(incident) or f"end {incident}" in self._keys
+    def tells(self, item: Item) -> bool:
+        """Return whether it told the same, or will."""
+        return bool(item.fact) and (self.notified.tells(item.fact) or item.fact in self._keys)
 
     def is_head(self, row: Notification, out: Container[str]) -> bool:
         """Return whether a row that waits is next in each of its lines, and is told by itself.
@@ -205,10 +201,18 @@ class ChannelState:
 
 
 def _lines(message: Message) -> frozenset[str]:
-    """Return by what a row that waits is found: where it stands in line, and whose end it tells."""
-    return message.lines.union(f"end {number}" for number in message.over)
+    """Return by what a row that waits is found: where it stands in line, and what it tells."""
+    return message.lines.union(item.fact for item in message.items)
 
 
-def _shorten(memory: OrderedDict[Any, Any], length: int) -> None:
-    while len(memory) > length:
-        memory.popitem(last=False)
+class _Newest(OrderedDict[str, Value]):
+    """The newest of what was put in, up to a number."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self._length = length
+
+    def __setitem__(self, key: str, value: Value) -> None:
+        super().__setitem__(key, value)
+        if len(self) > self._length:
+            self.popitem(last=False)

@@ -16,6 +16,7 @@ from itertools import chain, islice
 from operator import attrgetter, itemgetter
 
 from watchdogd.errors import DeliveryError
+from watchdogd.incidents.message_wording import first_line
 from watchdogd.notify.channel_state import ChannelState
 from watchdogd.notify.delivery_policy import (
     Health,
@@ -340,18 +341,9 @@ def ways(channels: Mapping[str, ChannelState], name: str, now: float, policy: Po
 
 def arrival(channels: Mapping[str, ChannelState], row: Notification, policy: Policy) -> list[Notification]:
     """Return the copies of a row that is new: an end goes to all channels that were told what it ends."""
-    message = row.message
-    if not message.over or message.quiet:
-        return []
-    heard = [
-        way
-        for way in _heard(channels, row, policy)
-        if any(
-            channels[way].told_of(number) and not channels[way].tells_end(number) for number in message.over
-        )
-    ]
-    missed = channels[row.channel].missed(row)
-    return _copies(channels, [row], heard, "" if missed else "this channel told what it ends")
+    heard = _heard(channels, row, policy)
+    missed = bool(heard) and channels[row.channel].missed(row)
+    return _copies(channels, [row], heard, "" if missed else "this channel told what it ends", ends=True)
 
 
 def orphans(
@@ -394,35 +386,64 @@ def _detour(
 def _follow(channels: Mapping[str, ChannelState], end: Notification, policy: Policy) -> list[Notification]:
     """Return an end as diverted, with its copies: its beginning did not come by its own channel."""
     if to := _heard(channels, end, policy):
-        return [replace(end, state="diverted"), *_copies(channels, [end], to)]
+        return [replace(end, state="diverted"), *_copies(channels, [end], to, ends=True)]
     return [replace(end, state="expired", failure="what it ends was never told there")]
 
 
 def _heard(channels: Mapping[str, ChannelState], end: Notification, policy: Policy) -> list[str]:
     """Return the other channels that were notified of what it ends, or will be: routes may be edited."""
-    if policy.tell is None:
+    over = [item.incident for item in end.message.items if item.ended and not item.quiet]
+    if policy.tell is None or not over:
         return []
     return [
-        name
-        for name, channel in channels.items()
-        if name != end.channel and any(map(channel.told_of, end.message.over))
+        name for name, channel in channels.items() if name != end.channel and any(map(channel.told_of, over))
     ]
 
 
 def _copies(
-    channels: Mapping[str, ChannelState], rows: Iterable[Notification], to: Collection[str], why: str = ""
+    channels: Mapping[str, ChannelState],
+    rows: Iterable[Notification],
+    to: Collection[str],
+    why: str = "",
+    *,
+    ends: bool = False,
 ) -> list[Notification]:
-    """Return the same messages on other channels, but for those on their way, or sent, there already."""
-    copies = [_copy(row, way, why) for row in rows for way in to]
-    return [copy for copy in copies if not channels[copy.channel].knows(copy.key)]
+    """Return what of these messages other channels do not tell yet; `ends`: the ends that they miss alone."""
+    copies = (_copy(row, channels[way], why, ends=ends) for row in rows for way in to)
+    return [copy for copy in copies if copy and not channels[copy.channel].knows(copy.key)]
 
 
-def _copy(row: Notification, way: str, why: str) -> Notification:
-    """Return the same message on another channel, saying why it comes there."""
+def _copy(row: Notification, channel: ChannelState, why: str, *, ends: bool) -> Notification | None:
+    """Return what of a message another channel does not tell yet, with the reason why it comes there."""
+    items = [item for item in row.message.items if not channel.tells(item)]
+    if ends:
+        items = [item for item in items if item.ended and channel.told_of(item.incident)]
+    if not row.message.quiet:
+        items = [item for item in items if not item.quiet]
+    if row.message.items and not items:
+        return None
     failure = f"does not deliver: {row.failure}" if row.failure else "did not deliver before"
     said = f"Sent here because {why or f'channel {row.channel} {failure}'}"
-    message = replace(row.message, body=f"{said}\n\n{row.message.body}")
-    return addressed(message, way, row.created_at, row.key.removesuffix(f"@{row.channel}"))
+    message = row.message if row.key.startswith(DIGEST) else part(row.message, items)
+    message = replace(message, body=f"{said}\n\n{message.body}", items=tuple(items))
+    return addressed(message, channel.name, row.created_at, row.key.removesuffix(f"@{row.channel}"))
+
+
+def part(message: Message, items: Sequence[Item]) -> Message:
+    """Return a message cut to some of its items: the first line is that of the first of them."""
+    if not items or items[0] == message.items[0]:
+        return message
+    first = items[0]
+    summaries = "\n".join(one_line(item.summary) for item in items)
+    return replace(
+        message,
+        headline=first_line(first.status, message.target, one_line(first.summary)),
+        line="",
+        body=summaries if all(item.ended for item in items) else message.body,
+        status=first.status,
+        thread=message.thread if first.incident is None else incident_thread(first.incident),
+        incidents=tuple(sorted({item.incident for item in items if item.incident is not None})),
+    )
 
 
 def _reports(channels: Mapping[str, ChannelState], name: str, now: float, policy: Policy) -> Reports:

@@ -43,6 +43,9 @@ _OPEN = frozenset(
 """What leaves somebody something to do."""
 
 
+_ONE_OF_MANY = re.compile(r"\S*[/\d]\S*")
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """Route of one check's messages, and what to read when they come.
@@ -191,7 +194,7 @@ def _subject(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
     """
     subject = event.incident.subject if event.incident else ""
     foreign = routes.get(event.check, Route()).foreign
-    if not foreign and not re.fullmatch(r"\S*[/\d]\S*", subject):
+    if not foreign and not _ONE_OF_MANY.fullmatch(subject):
         return ""
     parts = [part for part in subject.split("/") if part]
     named = (re.search(rf"(?<!\w){re.escape(part)}(?!\w)", event.summary, re.IGNORECASE) for part in parts)
@@ -346,6 +349,8 @@ def _item(event: IncidentEvent) -> Item:
         subject=one_line(incident.subject, 200) if incident else "",
         incident=incident.id if incident else None,
         since=incident.began if incident else None,
+        at=event.at,
+        quiet=event.quiet or event.calm,
     )
 
 

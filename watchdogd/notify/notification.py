@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that a message tells. `status` is its word in brackets; a notice has no `incident`."""
+    """One thing that a message tells. `status` is its word in brackets; a notice has no `incident`.
+
+    `at` is when it happened, `quiet` that it is only recorded where it costs nobody's attention.
+    """
 
     status: str
     check: str
@@ -15,6 +18,16 @@ class Item:
     subject: str = ""
     incident: int | None = None
     since: float | None = None
+    at: float = 0.0
+    quiet: bool = False
+
+    @property
+    def fact(self) -> str:
+        """Name of what it tells: the same on every channel, in whatever company; empty where unknown."""
+        if self.ended:
+            return f"end {self.incident}"
+        about = self.summary if self.incident is None else self.incident
+        return f"{self.line} {self.status} {self.at} {about}" if self.at else ""
 
     @property
     def line(self) -> str:
