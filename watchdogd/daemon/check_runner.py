@@ -1,4 +1,4 @@
-"""The checks of a round: started when they are due, their answers taken in as observations and memories."""
+"""Runner of a round's checks: starts the due ones, takes in their answers as observations and memories."""
 
 from __future__ import annotations
 
@@ -110,12 +110,12 @@ class CheckRunner:
         return started
 
     def pause(self, setup: Setup, now: float) -> float:
-        """Return seconds until something is due, or may have come, an interval at most."""
+        """Return seconds until a check is due or an answer may have come, an interval at most."""
         pause = min(next_due(setup.checks, self._started, now) - now, setup.config.daemon.interval)
         return max(0.0, min(pause, LINGER) if self._workers.busy else pause)
 
     def _hold(self, checks: Iterable[Check], marks: dict[str, str]) -> None:
-        """Submit those that have what they need; the others are held until a look, or a check, answered."""
+        """Submit checks that have what they need; hold the others until a snapshot or a check answered."""
         ready: list[Check] = []
         self._held = []
         for check in checks:
@@ -123,9 +123,9 @@ class CheckRunner:
         self._submit(ready, marks)
 
     def _waits(self, check: Check) -> bool:
-        """Return whether a look that it needs, or a check that it comes after, is out.
+        """Return whether a snapshot that it needs, or a check that it follows, is outstanding.
 
-        Of checks only those that wait for none themselves.
+        Only checks that wait for none themselves are waited for.
         """
         before = (self._out.get(f"{check.run_name}/{name}") for name in check.entry.after)
         return self.snapshots.waits(check) or any(each and not each.entry.after for each in before)
@@ -169,7 +169,7 @@ class CheckRunner:
         return replace(run, finished=finished, progress=progress, signs=signs)
 
     def _said_of(self, run: str) -> dict[str, Said]:
-        """Return what each of its checks said last of its progress: here, or before this process began."""
+        """Return the run's progress as each check reported it last, here or before this process began."""
         if run not in self._said:
             self._said[run] = self._said_before(run)
         return self._said[run]
@@ -184,7 +184,7 @@ class CheckRunner:
             return {}  # nothing is known then; a home that cannot be read is reported elsewhere
 
     def _pasts(self, checks: Sequence[Check]) -> Mapping[str, PastOfCheck]:
-        """Read what was measured, for those that want it: one question for all that look as far back."""
+        """Read past measurements for checks that want them: one query for all with the same span."""
         names: dict[float, list[str]] = {}
         for check in checks:
             if "history" in check.entry.wants and check.entry.remembers:
@@ -265,9 +265,9 @@ class CheckRunner:
         return tuple(Observation(check.name, check.run_name, check.target, result, now) for result in results)
 
     def _again(self, check: Check, now: float, *, ended: bool) -> str:
-        """Say for how many looks in a row, and since when, a check did not end, and what it reads.
+        """Return since when and for how many runs in a row a check did not end, and what it reads.
 
-        Empty where it did, or for the first two.
+        Empty where it ended, or for the first two.
         """
         if ended:
             self._unended.pop(check.name, None)
@@ -294,12 +294,12 @@ class CheckRunner:
     # ------------------------------------------------------------------ starting anew
 
     def recall(self, past: Past) -> None:
-        """Take up what was known before, read only now: what was started or remembered since counts."""
+        """Load earlier starts and memories that could be read only now; what came since takes precedence."""
         self._memories = {**past.memories, **self._memories}
         self._started = {**past.started, **self._started}
 
     def forget(self, before: dict[str, Source], after: dict[str, Source]) -> None:
-        """Drop-ins that are gone, or run otherwise now, count as new when they are seen again."""
+        """Treat drop-ins that were removed, or run in another way now, as new when they are seen again."""
         for name, at in self._started.items():
             if at and is_dropin(name) and name not in after:
                 self._forgotten[name] = 0.0
@@ -309,7 +309,7 @@ class CheckRunner:
         self._started |= self._forgotten
 
     def forgotten(self) -> tuple[dict[str, float], dict[str, str]]:
-        """Return the starts and memories of what was forgotten since the last call, to be recorded."""
+        """Return starts and memories dropped since the last call, to be recorded."""
         starts, self._forgotten = self._forgotten, {}
         return starts, {name: self._memories[name] for name in starts if name in self._memories}
 
@@ -324,14 +324,14 @@ def _by_check(reports: Iterable[tuple[str, Progress | None, tuple[Sign, ...]]]) 
 
 
 def _hung(result: Result, hang: str) -> Result:
-    """Add to what a check found bad what a tool of its own, which it left behind, does."""
+    """Add to a check's bad results what a tool that it left behind is doing."""
     if result.status is Status.OK:
         return result
     return replace(result, summary=f"{result.summary}; what it started {hang}")
 
 
 def _hanging(stuck: Sequence[UnkillableProcesses]) -> str:
-    """Say what hangs in the kernel, since when and where: the oldest five."""
+    """Describe what hangs in the kernel, since when and where: the oldest five."""
     if not stuck:
         return ""
     oldest = sorted(stuck, key=lambda each: each.since)[:5]
@@ -344,7 +344,7 @@ def _hanging(stuck: Sequence[UnkillableProcesses]) -> str:
 
 
 def _sooner(setup: Setup, alerts: AlertState) -> dict[str, float]:
-    """Return slow checks whose newest result wants confirming: they are looked at each interval."""
+    """Return slow checks whose newest result needs confirming; they run at each interval."""
     return {
         state.check: setup.config.daemon.interval
         for state in alerts.states.values()
@@ -353,7 +353,7 @@ def _sooner(setup: Setup, alerts: AlertState) -> dict[str, float]:
 
 
 def _failed(memory: str) -> int:
-    """Return how many looks in a row did not end, as a memory says it."""
+    """Return how many runs in a row did not end, from a check's memory."""
     return int(json.loads(memory).get(FAILED, 0)) if FAILED in memory else 0
 
 
@@ -363,5 +363,5 @@ def _is_path(value: object) -> bool:
 
 
 def _failed_again(memory: str) -> str:
-    """Return the memory with one more look that did not end."""
+    """Return the memory with one more run that did not end."""
     return json.dumps({**json.loads(memory), FAILED: _failed(memory) + 1}, separators=(",", ":"))

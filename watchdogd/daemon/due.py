@@ -1,4 +1,4 @@
-"""Checks that are due now, when the next is, and the second look of a tick: pure."""
+"""Checks that are due now, when the next one is, and the rechecks of a tick: pure."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def due(
     """List the checks to start now: never started, or one cadence ago; each once, however long overdue.
 
     `started` are the times of the last starts, by name. One that seems to have started in the future (the
-    clock was set back) is due. `outstanding` are still running, and are not started again on top. `sooner`
-    are those looked at sooner than their cadence says, with seconds: what they found wants confirmation.
+    clock was set back) is due. `outstanding` checks still run and are not started again. `sooner` maps
+    checks whose result needs confirming to a shorter cadence in seconds.
     """
     sooner = sooner or {}
     return tuple(
@@ -65,14 +65,14 @@ LEAST = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Rechecks:
-    """Times of further looks: every so many seconds, none after `until` (seconds since the epoch)."""
+    """Times of rechecks: every so many seconds, none after `until` (seconds since the epoch)."""
 
     every: float
     until: float
 
     @classmethod
     def of_tick(cls, interval: float, begin: float, step: float, left: float) -> Rechecks:
-        """Return the further looks of a tick that began at `begin` and is followed after `step` seconds.
+        """Return the rechecks of a tick that began at `begin` and is followed after `step` seconds.
 
         Its link, if it is one, ends in `left` seconds.
         """
@@ -80,17 +80,14 @@ class Rechecks:
         return cls(every, begin + min(SHARE * step, left - RESERVE))
 
     def pause(self, now: float) -> float:
-        """Return seconds until the next look; 0 where there is no time for one."""
+        """Return seconds until the next recheck; 0 where there is no time for one."""
         return self.every if now + self.every <= self.until else 0.0
 
 
 def unconfirmed(
     alerts: AlertState, policies: Mapping[str, AlertPolicy], checks: Iterable[Check], now: float
 ) -> frozenset[str]:
-    """List the checks that have to be looked at again, by name: what they said is new and bad.
-
-    Or what they rest on said so.
-    """
+    """List, by name, the checks to run again: their result is new and bad, or a dependency's is."""
     doubtful = {
         state.check
         for state in alerts.states.values()

@@ -1,7 +1,4 @@
-"""Files that are put where others look, beside the rounds.
-
-They are the page, numbers for Prometheus, and each run's status line for people who tail a file.
-"""
+"""Files written for others beside the rounds: the page, numbers for Prometheus, each run's status line."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ READABLE = 0o644
 
 
 class _Places:
-    """Places all over the file systems to which files are written; one that hangs holds up no other."""
+    """Files anywhere on the file systems; one that hangs holds up no other."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -54,7 +51,7 @@ class Publisher(_Places):
     """Writes the files of `[report]` and `[prometheus]`."""
 
     def publish(self, setup: Setup, now: float) -> str:
-        """Write what is due; returns what failed, in one line, or nothing."""
+        """Write what is due; return what failed, in one line, or nothing."""
         return "; ".join(filter(None, (self._report(setup, now), self._textfile(setup))))
 
     def _report(self, setup: Setup, now: float) -> str:
@@ -88,7 +85,7 @@ class Publisher(_Places):
 
 
 def _written(path: str) -> float:
-    """Return when the file was; before all time where there is none."""
+    """Return the file's modification time; minus infinity where there is none."""
     try:
         return os.stat(path).st_mtime
     except FileNotFoundError:
@@ -103,7 +100,7 @@ class StatusLines(_Places):
     """Writes the files of `[runs.NAME] pulse`."""
 
     def beat(self, context: RemediationContext, now: float) -> str:
-        """Write a line to each run that has a pulse; returns what failed, in one line, or nothing."""
+        """Write a line to each run's `pulse` file; return what failed, in one line, or nothing."""
         wanted = {run: section.pulse for run, section in context.setup.config.runs.items() if section.pulse}
         failed = (
             self._append(absolute(self._home, path), line(run, *_said(context, run), now))

@@ -1,4 +1,4 @@
-"""Schedule of the daemon: APScheduler runs its jobs, signals end it, a clock that is set stops nothing."""
+"""Schedule of the daemon: APScheduler runs its jobs, signals end it, and setting the clock stops nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ASLEEP = 60.0
 
 
 class _Thread(BasePoolExecutor):  # type: ignore[misc]  # APScheduler has no types
-    """One thread, which is there from the beginning: later there may be none to be had. StalledError."""
+    """Executor with one thread, started at once: later none may be available. StalledError."""
 
     def __init__(self) -> None:
         pool = ThreadPoolExecutor(1)
@@ -50,10 +50,10 @@ class _Thread(BasePoolExecutor):  # type: ignore[misc]  # APScheduler has no typ
 
 
 class _Every(BaseTrigger):  # type: ignore[misc]
-    """Trigger that fires so many seconds after the last look; what was missed is done once.
+    """Trigger that fires so many seconds after the last run; missed runs are made up once.
 
-    IntervalTrigger goes through each time that was missed: a minute of CPU and a gigabyte of memory where
-    the clock is set from 1970 to today.
+    IntervalTrigger iterates over each missed time: a minute of CPU and a gigabyte of memory where the clock
+    is set from 1970 to today.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -64,11 +64,12 @@ class _Every(BaseTrigger):  # type: ignore[misc]
 
 
 class Schedule:
-    """Schedule by which `round_` runs on a thread, each time after the seconds that it returned.
+    """Runs `round_` on a thread, each time after the seconds that it returned.
 
-    Soon again where it raised; a round never overlaps another. A clock that is set back brings each job
-    forward. `watch` is asked every second, and ends it all by False. Where memory or threads run short,
-    whatever starts rounds may die or hang at any place: the calling thread sees that none goes well any more.
+    Soon again where it raised; rounds never overlap. Setting the clock back brings each job forward.
+    `watch` is called every second and ends everything by returning False. Where memory or threads run
+    short, whatever starts rounds may die or hang at any place: the calling thread notices that no round
+    succeeds any more.
     """
 
     def __init__(self, round_: Callable[[], float], watch: Callable[[], bool]) -> None:
@@ -97,9 +98,9 @@ class Schedule:
         self._scheduler.add_job(do, _Every(every), id=name, name=name, executor=name, next_run_time=at)
 
     def run(self) -> None:
-        """Run until `end` is called, `watch` says no, or a signal to end comes; a round is finished first.
+        """Run until `end`, a False from `watch`, or a signal; a current round is finished first.
 
-        StalledError where rounds come about no more; what hangs is left behind then.
+        StalledError where no round succeeds any more; what hangs is left behind then.
         """
         before = {
             number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)
@@ -124,13 +125,13 @@ class Schedule:
             raise StalledError(f"no round can be begun: {startup.NO_THREAD}") from None
 
     def _stop(self) -> None:
-        """End the scheduler, then wait for what is under way."""
+        """End the scheduler, then wait for what is running."""
         self._scheduler.shutdown(wait=False)  # else it waits with its jobs locked, which a round's end needs
         for thread in self._threads:
             thread.shutdown(wait=True)
 
     def _beat(self) -> bool:
-        """Look whether to end, at the clock, and after the rounds; False: it is time to end."""
+        """Check the end, the clock and the rounds; False: it is time to end."""
         if not self._watch():
             return False
         now = datetime.now(UTC)
@@ -154,7 +155,7 @@ class Schedule:
             raise StalledError(f"no round went well for {STALLED:.0f} s: {why}")
 
     def end(self) -> None:
-        """Let `run` return; a round that is under way goes to its end."""
+        """Make `run` return; a current round is finished."""
         self._ended = True
         self._bell.put(None)
 
@@ -168,15 +169,15 @@ class Schedule:
         return self._ended
 
     def _on_signal(self, number: int, _frame: Any) -> None:
-        """Take no lock: the thread that it interrupts, or an earlier signal's handler, may hold it.
+        """Set the end without taking a lock, which the interrupted thread or an earlier handler may hold.
 
-        So it does not log, and rings a bell that may be rung while it is rung, as an Event may not be set.
+        So nothing is logged, and the bell is one that may be rung while it rings, unlike an Event.
         """
         self._signal = number
         self.end()
 
     def _round(self) -> None:
-        """Do one round; without a word from it the next one comes by its trigger."""
+        """Do one round; where it returns nothing, the next one comes by its trigger."""
         if self._ended:
             return
         self._under_way, self._begun, self._pauses["round"] = True, time.monotonic(), RECOVERY

@@ -1,4 +1,4 @@
-"""The daemon's check of itself: what is wrong with it and what it has to tell, as any check's results."""
+"""The daemon's check of itself: its troubles and notices as results of a check."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SelfMonitoring:
         self._notices.append(notice(text, label="WARNING"))
 
     def observe(self, setup: Setup, link: Mapping[str, Any] | None, now: float) -> tuple[Observation, ...]:
-        """Return what is to be judged now; the job id of the chain's `link` is recorded, for the page."""
+        """Return what is to be judged now; the job id of the chain's `link` is recorded for the page."""
         notices, self._notices = self._notices, []
         results = [*self._of_troubles(link), self._of_plugins(setup.unusable), *notices]
         return tuple(
@@ -77,7 +77,7 @@ class SelfMonitoring:
             yield said.ending(f"{subject} is fine again")
 
     def _of_plugins(self, unusable: str) -> Result:
-        """Home's plugins that are not used: nothing is wrong with the daemon, but somebody counts on them."""
+        """Report home's plugins that are not used: the daemon is fine, but somebody relies on them."""
         if unusable != self._unusable:
             log.info("%s", unusable or "all plugins are used again")
             self._unusable = unusable

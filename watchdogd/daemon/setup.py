@@ -41,7 +41,7 @@ class Window:
 
 
 class Windows:
-    """The configured windows. Calling it says why a target is silent at a time, or nothing."""
+    """The configured windows. Calling it returns why a target is silenced at a time, or nothing."""
 
     def __init__(self, entries: Iterable[Maintenance]) -> None:
         self._entries = [(_times(entry), entry) for entry in entries]
@@ -175,7 +175,7 @@ class Setup:
         )
 
     def with_dropins(self, found: Iterable[DropIn], home: Home) -> Setup:
-        """Return the same with the checks of these drop-ins instead of those before."""
+        """Return a setup with the checks of these drop-ins instead of those before."""
         own = tuple(check for check in self.checks if check not in self.dropped)
         taken = {check.name for check in own}
         built = crontab.build(found, self.config, home, self.scouts)
@@ -183,7 +183,7 @@ class Setup:
         return replace(self, checks=own + fresh, dropped=fresh, looked=True, expected=frozenset())
 
     def expecting(self, known: Iterable[str]) -> Setup:
-        """Return the same where checks could not be found: what is open of those `known` is not over."""
+        """Return a setup where checks could not be found: open incidents of those `known` stay open."""
         if self.looked and self.whole:
             return self
         missing = (name for name in known if name not in self.policies)
@@ -191,9 +191,9 @@ class Setup:
         return replace(self, expected=self.expected | names)
 
     def remounted(self, needed: Collection[str]) -> Setup:
-        """Return the same for what is mounted now; itself where nothing changed.
+        """Return a setup for the present mounts; itself where nothing changed.
 
-        File systems of those names stay, so that what was told of one that is gone is told to be over.
+        File systems of known names stay, so that an incident of one that is gone is reported as over.
         """
         if dependencies.mounted() == self.mounts.mounted:
             return self
@@ -204,7 +204,7 @@ class Setup:
         return replace(self, checks=checks + self.dropped, files=stay | files, mounts=mounts, gone=gone)
 
     def harmless(self) -> Setup:
-        """Return the same for a rehearsal: no drop-in is run, no script is submitted."""
+        """Return a setup for a rehearsal: no drop-in is run, no script is submitted."""
         return replace(self, checks=tuple(crontab.harmless(check) for check in self.checks))
 
     @property

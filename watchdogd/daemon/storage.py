@@ -1,4 +1,4 @@
-"""The history as a daemon uses it: opened when it can be, never waited for, never in the way of an alert.
+"""The history as a daemon uses it: opened when possible, never waited for, never delaying an alert.
 
 Records that cannot be stored yet wait in memory, in order, until the history is back.
 """
@@ -28,10 +28,10 @@ CHORES = 120.0
 
 
 class Storage:
-    """Store that is opened at the first use, and again after a failure. Every call has a deadline.
+    """Store that is opened at first use, and again after a failure. Every call has a deadline.
 
-    All methods raise HistoryError where the history cannot be used just now. `owner=False` only looks: it
-    makes, migrates and mends nothing.
+    All methods raise HistoryError where the history cannot be used just now. `owner=False` only reads: it
+    creates, migrates and repairs nothing.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class Storage:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """Return what was found broken and had to be mended, one line each; it only grows, at its end."""
+        """Return the damages found and repaired, one line each; it only grows, at its end."""
         stored = self._store.troubles if self._store else ()
         return (self._unread, *stored) if self._unread else stored
 
     @property
     def unread(self) -> bool:
-        """Return whether `past` could not be read, so that nobody knows what was done before."""
+        """Return whether `past` could not be read, so that earlier state is unknown."""
         return bool(self._unread)
 
     def past(self) -> Past:
-        """Read what is known from before; where that fails, a fresh start whose ids collide with none."""
+        """Read the earlier state; where that fails, return a fresh one whose ids collide with none."""
         try:
             return self._ask(Store.past)
         except HistoryError as error:
@@ -74,9 +74,9 @@ class Storage:
             return Past(alerts=AlertState(next_id=int(self._clock())))
 
     def recovered(self) -> Past | None:
-        """Read what is known from before, once, where it could not be read at first and can be now.
+        """Read the earlier state once, where it could not be read at first and now can be.
 
-        Given up where the history answers again and again, but cannot tell that.
+        Given up where the history answers again but repeatedly fails at this.
         """
         if not self._awaited:
             return None
@@ -91,7 +91,7 @@ class Storage:
         return past
 
     def record(self, record: Record) -> None:
-        """Store one round; not while what was known before is still to be read: it would be overwritten."""
+        """Store one round; not while the earlier state is still unread: it would be overwritten."""
         if self._awaited:
             raise HistoryError(self._unread)
         self._ask(lambda store: store.record(record))
@@ -118,7 +118,7 @@ class Storage:
         self._ask(Store.backup, self._chores)
 
     def thin(self, keep: float) -> None:
-        """Thin out old numbers; likewise."""
+        """Thin out old numbers; on the chores' own thread as well."""
         self._ask(lambda store: store.thin(self._clock(), keep), self._chores)
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class Storage:
             raise HistoryError(str(error)) from None
 
     def _opened(self) -> Store:
-        """Return the store, opened or not: it keeps what it has to report also where opening fails."""
+        """Return the store, opened or not: it holds reports also where opening fails."""
         if self._store is None:
             self._store = Store.at(self._url, self._home, owner=self._owner)
         return self._store
@@ -144,7 +144,7 @@ KEPT = 1000
 
 
 class WriteBuffer:
-    """Stores records in order through `store`; those that it refuses wait here, and `trouble` says why."""
+    """Stores records in order through `store`; refused ones wait here, and `trouble` says why."""
 
     def __init__(self, store: Callable[[Record], None]) -> None:
         self._store = store

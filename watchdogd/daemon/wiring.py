@@ -1,4 +1,4 @@
-"""Wiring of an engine for a home: the daemon, a tick and a check all have it put together here.
+"""Wiring of an engine for a home, for the daemon, a tick and a check.
 
 A configuration that an edit broke is replaced by the last good one.
 """
@@ -41,10 +41,10 @@ class Wiring:
 
 @contextmanager
 def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[Wiring]:
-    """Assemble an engine with its workers and its history; they are taken apart at the end.
+    """Assemble an engine with its workers and its history; they are closed at the end.
 
-    `looking`: as if no check had run before, so that all are due; what they remembered is there, nothing is
-    made in home, and no drop-in is submitted to Slurm.
+    `looking`: all checks are due, with their memories; nothing is written in home, and no drop-in is
+    submitted to Slurm.
     """
     if looking:
         setup = replace(setup, checks=tuple(submitting_nothing(check) for check in setup.checks))
@@ -104,7 +104,7 @@ def answers_of(parts: Wiring) -> ChatAnswers:
 
 
 def learn(parts: Wiring, outbox: Outbox) -> None:
-    """Take in what a relay delivered meanwhile, and that somebody's test message went well."""
+    """Take in deliveries of a relay and of test messages."""
     with suppress(OSError, WatchdogError):  # home is away: nothing is sent twice by that
         journals = parts.patient.attempt(parts.locks.journals)
         others = [journal for journal in journals if journal.holder.id != parts.locks.me.id]
@@ -114,10 +114,10 @@ def learn(parts: Wiring, outbox: Outbox) -> None:
 
 
 def setup_of(home: Home, *, go_on: bool) -> tuple[Setup, str]:
-    """Return the configuration and what is wrong with it.
+    """Return the configuration and what is wrong with it. ConfigError if broken and no other exists.
 
-    ConfigError where it is broken and there is no other. `go_on`: with the last good one, to report it,
-    without the checks that fit no more (a plugin was removed).
+    `go_on`: use the last good one, to report it, without the checks that no longer fit (a plugin was
+    removed).
     """
     try:
         return Setup.load(home), ""

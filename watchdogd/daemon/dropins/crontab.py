@@ -33,12 +33,12 @@ _SCRIPT = Source("watchdogd.daemon.dropins.dropin_jobs", "script")
 
 @dataclass(slots=True)
 class Scouts:
-    """Plugins that the Python drop-ins hold, asked once for each edit of theirs."""
+    """Lists of the plugins in Python drop-ins, read once for each edit of a file."""
 
     _known: dict[tuple[str, Stamp], tuple[PluginEntry, ...]] = field(default_factory=dict)
 
     def of(self, dropin: DropIn) -> tuple[PluginEntry, ...]:
-        """List the plugins in its file; one that bears `skipped` where it cannot be loaded."""
+        """List the plugins in its file; one with `skipped` set where it cannot be loaded."""
         key = (dropin.path, dropin.stamp)
         if key not in self._known:
             self._known = {kept: found for kept, found in self._known.items() if kept[0] != dropin.path}
@@ -47,7 +47,7 @@ class Scouts:
 
 
 def build(dropins: Iterable[DropIn], config: Config, home: Home, scouts: Scouts) -> tuple[Check, ...]:
-    """Build the checks of all drop-ins; what is skipped has none, what is refused or broken says so.
+    """Build the checks of all drop-ins; skipped ones have none, refused or broken ones report that.
 
     Never raises for what a drop-in is.
     """
@@ -68,14 +68,14 @@ def harmless(check: Check) -> Check:
 
 
 def submitting_nothing(check: Check) -> Check:
-    """Change a check so that it only looks: a Slurm script is followed, but not submitted."""
+    """Change a check so that it only observes: a Slurm script's job is followed, but none is submitted."""
     if check.entry.source == _SCRIPT:
         return replace(check, parameters={**check.parameters, "dry": True})
     return check
 
 
 def members(home: Home) -> frozenset[str]:
-    """Whose daemons may have submitted jobs of a home that a group shares; empty: one's own alone."""
+    """Return the users whose daemons may have submitted jobs of a shared home; empty: only oneself."""
     if home.group is None:
         return frozenset()
     return account.group_members(home.group) | {

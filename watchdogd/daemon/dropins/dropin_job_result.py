@@ -35,13 +35,13 @@ def base(item: Job | Ending) -> str:
 
 
 def newest(items: Iterable[Job | Ending], comment: str) -> Job | Ending | None:
-    """Return the job that was submitted last of those that bear the comment."""
+    """Return the job submitted last among those with the comment."""
     marked = [item for item in items if item.comment == comment]
     return max(marked, key=lambda item: item.submitted_at or 0.0, default=None)
 
 
 def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResult:
-    """Say of a job that waits or runs that all is well, or that it never starts."""
+    """Judge a job that waits or runs: fine, unless it can never start."""
     for job in jobs:
         reason = pending_reasons.judge(job.reason, job.state)
         if job.waiting and reason.wait is not pending_reasons.Wait.PASSES:
@@ -60,7 +60,7 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResu
 
 
 def is_complete(ending: Ending) -> bool:
-    """Return whether all is known of an end that there is to know: its exit code, and who cancelled it."""
+    """Return whether everything about an end is known: its exit code, and who cancelled it."""
     return bool(ending.cancelled_by) if ending.state == "CANCELLED" else ending.exit_code is not None
 
 

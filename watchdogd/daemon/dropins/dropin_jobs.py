@@ -40,12 +40,12 @@ _SCRIPT_LIMIT, _TAIL_LIMIT = 4_000_000, 20_000
 
 @dataclass(frozen=True, slots=True)
 class ScriptOptions:
-    """Wish for how a script is submitted.
+    """Options for submitting a script.
 
-    `output` is where its output goes when it names no file, or one that would lie in home, without the job's
-    id and ending; `every` in
-    seconds, `at` the times of day in its place, which count from `since` on; `users` are those whose daemons
-    share this home; `edited` is when the script was (nanoseconds); `dry`: nothing is submitted.
+    `output` is where its output goes when it names no file, or one that would lie in home, without the
+    job's id and ending; `every` in seconds, `at` the times of day instead, counted from `since` on; `users`
+    are those whose daemons share this home; `edited` is when the script was (nanoseconds); `dry`: nothing
+    is submitted.
     """
 
     path: str
@@ -73,7 +73,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Refusal by Slurm: how often running, when it is tried again, and when the script was edited."""
+    """Refusals by Slurm: how many in a row, when to try again, and when the script was edited."""
 
     tries: int
     retry: float
@@ -82,7 +82,7 @@ class Refused:
 
 @dataclass(slots=True)
 class Followed:
-    """Followed jobs of a script.
+    """State of a script's jobs.
 
     The one that is followed, its name, when it was last in the queue, the last one and when that was
     `submitted`, how one ended, what was refused, and since when Slurm is `silent`.
@@ -115,7 +115,7 @@ def script(
     at: object = None,
     since: float = 0.0,
 ) -> Iterator[Result | Followed]:
-    """Submit what is due, and say what its job has come to."""
+    """Submit the script if it is due, and report on its job."""
     if not shutil.which("sbatch"):
         yield unknown("there is no sbatch on this machine: take the script out, or run it where Slurm is")
         return
@@ -145,7 +145,7 @@ def _step(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
 
 
 def _due(wish: ScriptOptions, known: Followed, now: float) -> bool:
-    """Return whether the next one is to be submitted, as far as the time goes."""
+    """Return whether the next submission is due by time."""
     last, refused = known.submitted, known.refused
     if refused and refused.edited == wish.edited and now < refused.retry <= now + _RETRY_MOST:
         return False
@@ -155,13 +155,13 @@ def _due(wish: ScriptOptions, known: Followed, now: float) -> bool:
 
 
 def _last(known: Followed) -> JobResult:
-    """Say what the last one came to."""
+    """Report how the last job ended."""
     end = known.end or End(Status.OK, "no job of it has ended yet")
     return JobResult(end.status, end.text)
 
 
 def _look(wish: ScriptOptions, known: Followed, now: float) -> Snapshot:
-    """Look at the queue; twice where it is empty, since a busy controller can time out with that."""
+    """Ask for the queue; twice where it is empty, since a busy controller can time out with that."""
     before = {} if known.last is None else {known.last: known.seen}
     seen = slurm_snapshot.look((), wish.users, before, LOOK, now)
     empty = seen.jobs == () and not seen.endings
@@ -169,7 +169,7 @@ def _look(wish: ScriptOptions, known: Followed, now: float) -> Snapshot:
 
 
 def _silent(known: Followed, trouble: str, now: float) -> JobResult:
-    """Slurm does not answer: the last word stands for a while."""
+    """Report that Slurm does not answer; the last result stands for a while."""
     known.silent = now if known.silent is None else known.silent
     since = min(known.silent, now)
     if now - since < PATIENCE:
@@ -179,7 +179,7 @@ def _silent(known: Followed, trouble: str, now: float) -> JobResult:
 
 
 def _adopt(wish: ScriptOptions, known: Followed, seen: Snapshot, now: float) -> None:
-    """Follow a job that was submitted, though nobody remembers it: sbatch failed to say so, or we ended."""
+    """Follow a job of ours that is not remembered: sbatch failed to report it, or the daemon ended."""
     found = dropin_job_result.newest(seen.jobs or (), wish.comment)
     if found is None:
         since = (now - wish.every if known.submitted is None else known.submitted) - 60.0
@@ -199,7 +199,7 @@ def _remember(known: Followed, job_id: str, name: str, submitted: float, now: fl
 def _follow(
     wish: ScriptOptions, known: Followed, job_id: str, seen: Snapshot, now: float
 ) -> JobResult | None:
-    """Say what the followed job does; None once it is over and its end is noted."""
+    """Report on the followed job; None once it is over and its end is noted."""
     jobs = [job for job in seen.jobs or () if dropin_job_result.belongs(job, job_id)]
     if jobs:
         known.seen, known.name = now, jobs[0].name
@@ -229,7 +229,7 @@ def _follow(
 
 
 def _endings(wish: ScriptOptions, known: Followed, job_id: str, seen: Snapshot, now: float) -> list[Ending]:
-    """Return how the followed job's tasks ended; accounting is asked where the first look does not know."""
+    """Return how the followed job's tasks ended; ask accounting where the first query does not show it."""
     found = [each for each in seen.endings or () if each.over and dropin_job_result.belongs(each, job_id)]
     if found:
         return found
@@ -239,7 +239,7 @@ def _endings(wish: ScriptOptions, known: Followed, job_id: str, seen: Snapshot, 
 
 
 def _submit(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
-    """Submit it. What Slurm refuses is tried again, less and less often."""
+    """Submit the script. After a refusal the next attempts come less and less often."""
     if wish.dry:
         return dropin_job_result.worse(_last(known), JobResult(Status.OK, "a job would be submitted"))
     try:

@@ -1,6 +1,6 @@
-"""Drop-in folders of home: what lies in them, what each thing is, why some are not run, and how one is run.
+"""Drop-in folders of home: their files, the kind of each, why some are not run, and how one is run.
 
-Discovery looks at names, modes and the text of a `*.py` only. Nothing is executed or imported by it.
+Discovery reads only names, modes and the text of a `*.py`; it executes and imports nothing.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class DropInKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DropIn:
-    """One thing in a drop-in folder, or (where `name` has no `/`) a folder that is not used itself.
+    """A file in a drop-in folder, or (where `name` has no `/`) a folder that is not used itself.
 
-    `name` is `cron.hourly/FILE`, `every` its folder's cadence in seconds. `skipped` says why it is passed
-    over, `refused` why it may not run; both are empty where it runs. `aside`: it is passed over for its name,
-    which somebody gave it for that.
+    `name` is `cron.hourly/FILE`, `every` its folder's cadence in seconds. `skipped` says why it is ignored,
+    `refused` why it may not run; both are empty where it runs. `aside`: it is ignored for a name that
+    somebody gave it for that purpose.
     """
 
     name: str
@@ -81,7 +81,7 @@ class DropIn:
 
     @property
     def since(self) -> float:
-        """Return when it was dropped in, or changed last."""
+        """Return when it was added or changed last."""
         return self.stamp[1] / 1e9 if self.stamp else 0.0
 
     @property
@@ -90,7 +90,7 @@ class DropIn:
 
 
 def look(home: Home) -> tuple[DropIn, ...]:
-    """Return all that lies in the drop-in folders, by name. OSError where home cannot be looked at."""
+    """Return everything in the drop-in folders, by name. OSError where home cannot be read."""
     found: list[DropIn] = []
     trusted = team_of(home.path)
     for folder in _dropin_folders(home):
@@ -158,7 +158,7 @@ def _classified(path: Path, name: str, every: float, trusted: Trusted) -> DropIn
 
 
 def _set_aside(name: str) -> str:
-    """Return why a name is none of a drop-in on purpose, or empty."""
+    """Return why the name excludes the file from the drop-ins on purpose, or empty."""
     if name.startswith("."):
         return "hidden: its name begins with a dot"
     for ending in ("~", ".bak", ".disabled"):
@@ -168,7 +168,7 @@ def _set_aside(name: str) -> str:
 
 
 def _kind(path: Path, found: os.stat_result) -> tuple[DropInKind | None, str]:
-    """Return what it is, or why it is nothing that can be run. OSError where it cannot be read."""
+    """Return its kind, or why it cannot be run. OSError where it cannot be read."""
     if stat.S_ISDIR(found.st_mode):
         return None, "a folder"
     if not stat.S_ISREG(found.st_mode):
@@ -208,9 +208,10 @@ _NOT_FOR_DROPINS = frozenset({"WATCHDOGD_LINK"})
 
 @cache
 def environment(home: str) -> dict[str, str]:
-    """Return drop-ins' environment: WATCHDOGD_HOME, and nothing of a link's own.
+    """Return the environment of drop-ins: WATCHDOGD_HOME, and no variables of a link.
 
-    Secrets are gone already: no worker has them. Made once, since a worker's own never changes.
+    Workers have no secrets, so none need to be removed. Made once, since a worker's environment never
+    changes.
     """
     return command.environment({"WATCHDOGD_HOME": home}, without=_NOT_FOR_DROPINS)
 
@@ -236,12 +237,12 @@ def executable(path: str, home: str, deadline: float) -> Result:
 
 @check
 def stated(status: int, summary: str, facts: tuple[str, ...] = (), advice: tuple[str, ...] = ()) -> Result:
-    """State what is known of a drop-in without running it: it is refused, or cannot be loaded."""
+    """Report on a drop-in without running it: it is refused, or cannot be loaded."""
     return Result(Status(status), summary).saying(*facts, advice=advice)
 
 
 def refused(path: str, home: str, reason: Problem) -> Result:
-    """Say that a drop-in is not run, since others may write it."""
+    """Report that a drop-in is not run, since others may write it."""
     return critical(refusal(path, home, reason)).saying(path, advice=[reason.fix])
 
 
@@ -262,7 +263,7 @@ def _ask(path: str, home: str, deadline: float) -> command.Answer:
 
 
 def _fix(number: int | None, path: str) -> str:
-    """Say what to do about a program that could not be started, by the system's number of the error."""
+    """Return the fix for a program that could not be started, by its errno."""
     if number == errno.ENOEXEC:
         return "begin it with a line such as #!/bin/bash"
     if number != errno.ENOENT:

@@ -29,9 +29,9 @@ _SHARED_KEYS = frozenset(CheckSection.model_fields)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check, ready to be run: parameters are validated values; times in seconds.
+    """One check, ready to run: parameters are validated values; times in seconds.
 
-    `at`: it runs at these times in place of every so many seconds, for the first time after `since`.
+    `at`: it runs at these times of day instead of every so many seconds, first after `since`.
     """
 
     name: str
@@ -61,10 +61,9 @@ def build(
     *,
     whole: bool = True,
 ) -> tuple[Check, ...]:
-    """Build all checks that are switched on.
+    """Build all checks that are switched on. ConfigError names the key that does not fit its plugin.
 
-    ConfigError names the key of what does not fit its plugin; where not the `whole` is wanted, that is left
-    out.
+    Without `whole`, a check that does not fit is left out instead.
     """
     checks: tuple[Check, ...] = ()
     for section in _Builder(config, catalog, home, default_backend).sections():
@@ -144,12 +143,12 @@ class _Builder:
                 yield from self._check(entry, section, f"disks.{name}", name, None, saved)
 
     def _watching(self, kind: str) -> list[PluginEntry]:
-        """List the plugins that each run, or each disk, brings; first those that the others follow."""
+        """List the plugins switched on for each run or disk; first those that the others follow."""
         found = [each for each in self.catalog.values() if each.declared.watches == kind and not each.skipped]
         return sorted(found, key=lambda entry: (not entry.declared.jobs, bool(entry.follows), entry.name))
 
     def _tuned(self, section: RunSection | DiskSection, brought: Collection[PluginEntry], where: str) -> None:
-        """ConfigError where a check is tuned that this section does not bring: nobody would read it."""
+        """ConfigError where a check is tuned that its section does not switch on: nobody would read it."""
         for plugin in section.checks:
             entry = self._entry(plugin, f"{where}.checks.{plugin}")
             if entry not in brought:
@@ -181,10 +180,10 @@ class _Builder:
         run: Run | None,
         known: Mapping[str, Any],
     ) -> Iterator[Check]:
-        """Build a check that a run or a disk, the `target`, brings.
+        """Build a check of the `target`, a run or a disk.
 
-        The section's keys are its parameters, tuned by `checks`. `known` are parameters that other sections
-        give.
+        The section's keys are its parameters, tuned by `checks`. `known` are parameters given by other
+        sections.
         """
         where = f"{where}.checks.{entry.name}"
         given = {key: value for key, value in known.items() if key in entry.parameters} | {
@@ -293,9 +292,9 @@ class _Builder:
 
 
 def _crossed(values: Mapping[str, Any]) -> str:
-    """Say why a pair such as `vram_warn` and `vram_crit` is the wrong way round; empty where none is.
+    """Return why a pair such as `vram_warn` and `vram_crit` is the wrong way round; empty where none is.
 
-    What is free is the worse the less there is; all else that built-in checks judge, the more.
+    Less of what is free is worse; of everything else that built-in checks judge, more is.
     """
     for key, warn in values.items():
         other = key.replace("warn", "crit")

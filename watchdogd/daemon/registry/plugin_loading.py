@@ -1,6 +1,6 @@
-"""Finding the code that a Source names, in whatever process shall run it.
+"""Loading of the code that a Source names, in whichever process runs it.
 
-As a process of its own (`MODULE|FILE ORIGIN`), the registry's scout, it prints what plugins a module holds.
+As a separate process (`MODULE|FILE ORIGIN`), the registry's scout, it prints the plugins of a module.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from watchdogd.errors import PluginError
 
 
 class _Source(SourceFileLoader):
-    """Reads the file itself: whoever may write in `__pycache__` could have another code run in its place."""
+    """Loader that reads the file itself: a writer of `__pycache__` could have other code run in its place."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

@@ -1,7 +1,7 @@
-"""Every plugin that there is: the built-in ones, home's own, and those of installed packages.
+"""Registry of all plugins: the built-in ones, home's own, and those of installed packages.
 
-Foreign code is never imported into the daemon: a scout process does it, within a deadline, and says what
-it found. What cannot be used is listed with its reason.
+Foreign code is never imported into the daemon: a scout process imports it, within a deadline, and reports
+what it found. What cannot be used is listed with its reason.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _of_packages() -> list[PluginEntry]:
 
 
 def scout(module: str, origin: str) -> list[PluginEntry]:
-    """Ask a process of its own what plugins a module or file holds."""
+    """Have a separate process list the plugins of a module or file."""
     needed = {key: value for key, value in command.environment().items() if key in _SCOUTS_GET}
     answer = command.ask(
         [sys.executable, "-P", "-m", "watchdogd.daemon.registry.plugin_loading", module, origin],

@@ -44,9 +44,9 @@ _functions: dict[Source, Any] = {}
 
 
 class CallQueue:
-    """The calls of a worker that have not begun, and its socket.
+    """Calls of a worker that have not begun, and its socket.
 
-    A thread takes the calls in, so that they can be called back while the one at work hangs in a system call.
+    A thread reads them, so that they can be recalled while the current one hangs in a system call.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -67,7 +67,7 @@ class CallQueue:
             self._connection.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
     def listen(self) -> None:
-        """Take in what the daemon sends; when it closes the socket, the process ends."""
+        """Receive calls; when the daemon closes the socket, the process ends."""
         try:
             while True:
                 calls: list[Call] | None = self._connection.recv()
@@ -90,7 +90,7 @@ class CallQueue:
 
 
 def _bound(*, alone: bool) -> None:
-    """Have this process end, and not the daemon, where memory runs out; foreign code cannot take all."""
+    """Bound this process's memory, so that it ends rather than the daemon where memory runs out."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
     if alone:
@@ -123,7 +123,7 @@ def answer(call: Call) -> Reply:
 
 
 def _run(call: Call) -> tuple[Any, str | None]:
-    """Run it; returns what came of it, and the plugin's memory where it changed."""
+    """Run the call; return its result, and the plugin's memory where it changed."""
     function = _functions.get(call.source)
     if function is None:
         function = _functions[call.source] = getattr(load(call.source.module), call.source.attribute)
@@ -152,7 +152,7 @@ def _changed(before: str, memory: dict[str, Any] | None) -> str | None:
 
 
 def bounded(result: Result) -> Result:
-    """Return a result whose texts are of a size that can be kept and sent; all but details are one line."""
+    """Return a result with texts bounded in size; all but details on one line."""
     texts = (result.summary, result.subject, result.kind)
     summary, subject, kind = map(_line, texts)
     cells = {title: _cell(cell) for title, cell in result.cells.items()}
@@ -163,7 +163,7 @@ def bounded(result: Result) -> Result:
 
 
 def _cell(cell: str | float) -> str | float:
-    """Return a cell's text in one short line; a time that is none is shown as such."""
+    """Return a cell's text on one short line; an invalid time is shown as such."""
     if isinstance(cell, str):
         return one_line(cell, CELL_LIMIT)
     return float(cell) if 0 <= cell < YEAR_9999 else "?"
@@ -174,7 +174,7 @@ def _line(text: str) -> str:
 
 
 def _mute() -> None:
-    """Lead standard input and output nowhere: what a plugin prints is nobody's message."""
+    """Redirect standard input and output to /dev/null: output of a plugin is no message."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)

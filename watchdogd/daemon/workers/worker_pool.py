@@ -1,8 +1,8 @@
-"""Worker processes: warm ones that many checks share, and one of its own for each foreign call.
+"""Worker processes: warm ones shared by many checks, and a separate one for each foreign call.
 
 Each call has a deadline. A worker that passes it is killed with all its children; one that cannot be killed
-(stuck in the kernel) is left behind, counted, and its call is not started again until it is gone. Nothing
-here ever waits for a worker to die.
+(stuck in the kernel) is left behind and counted, and its call is not started again until it is gone.
+Nothing here ever waits for a worker to die.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class UnkillableProcesses:
 
 
 def _born(pid: int) -> float | None:
-    """Return when a process began; None where it is gone, or waits for nothing but being taken in."""
+    """Return when a process began; None where it is gone or a zombie."""
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
@@ -120,7 +120,7 @@ class WorkerPool:
 
     @property
     def outstanding(self) -> frozenset[str]:
-        """Return the keys of calls that are not answered, and of those that a stuck process still holds."""
+        """Return the keys of unanswered calls, and of those that a stuck process still holds."""
         held = {call.key for worker in self._workers for call in worker.calls}
         return frozenset(held | {call.key for call in self._waiting} | {stuck.key for stuck in self.stuck})
 
@@ -130,18 +130,18 @@ class WorkerPool:
 
     @property
     def stuck(self) -> Sequence[UnkillableProcesses]:
-        """Return what could not be killed and still lives."""
+        """Return the processes that could not be killed and still live."""
         self._undead = [process for process in self._undead if process.poll() is None]
         self._stuck = [stuck for stuck in self._stuck if stuck.lives]
         return self._stuck
 
     def submit(self, calls: Sequence[Call]) -> None:
-        """Take calls on; their keys must not be outstanding."""
+        """Accept calls; their keys must not be outstanding."""
         self._retire()
         self._waiting.extend(calls)
 
     def collect(self, patience: float) -> list[Reply]:
-        """Return the replies that come first within `patience` seconds; none when nothing is left."""
+        """Return the first replies within `patience` seconds; none where nothing is outstanding."""
         end = time.monotonic() + patience
         while not self._replies and self.busy:
             self._dispatch()
@@ -162,7 +162,7 @@ class WorkerPool:
         self._selector.close()
 
     def _dispatch(self) -> None:
-        """Hand waiting calls to workers: those alone to one each, all of a lane to one in one message."""
+        """Send waiting calls to workers: each `alone` to its own, all of a lane in one message."""
         lanes: dict[str, list[Call]] = {}
         held_back: deque[Call] = deque()
         for call in self._waiting:
@@ -182,16 +182,16 @@ class WorkerPool:
         self._waiting = held_back
 
     def _give_anew(self, calls: Sequence[Call]) -> None:
-        """Give calls to a further process; where none can be started, that is their answer."""
+        """Send calls to a new process; where none can be started, that is their reply."""
         try:
             self._give(self._start(alone=calls[0].alone, lane=calls[0].lane), calls)
         except OSError as error:
             self._replies += [Reply(call.key, trouble=no_start(error)) for call in calls]
 
     def _ready(self, lane: str) -> WorkerProcess | None:
-        """Return the shared worker that takes calls now: an idle, a further or a quick one.
+        """Return a shared worker that accepts calls now: idle, new, or quick.
 
-        None where there is none, or a further one cannot be started.
+        None where there is none and none can be started.
         """
         shared = self._shared(lane)
         idle = [worker for worker in shared if not worker.calls]
@@ -222,7 +222,7 @@ class WorkerPool:
         self._attend(worker)
 
     def _attend(self, worker: WorkerProcess) -> None:
-        """Hear of what it says, and of room in its socket while something is to be sent."""
+        """Register for its messages, and for room in its socket while something is to be sent."""
         writing = selectors.EVENT_WRITE if worker.wire.waiting else 0
         self._selector.modify(worker.wire, selectors.EVENT_READ | writing, worker)
 
@@ -233,7 +233,7 @@ class WorkerPool:
         return worker
 
     def _soonest(self) -> float:
-        """Return seconds until something has to be done even if nobody answers."""
+        """Return seconds until something must be done even if nobody answers."""
         now = time.monotonic()
         ends = [worker.until - now for worker in self._workers if worker.calls]
         ends += [worker.since + IMPATIENCE - now for worker in self._workers if worker.holds_up]
@@ -241,7 +241,7 @@ class WorkerPool:
         return max(min([*ends, *impatience, 60.0]), 0.01)
 
     def _listen(self, patience: float) -> None:
-        """Take in what the workers say; a closed socket is a dead worker."""
+        """Receive from the workers; a closed socket is a dead worker."""
         if sum(len(worker.calls) for worker in self._workers) > MANY:
             time.sleep(min(NAP, patience))
         for ready, events in self._selector.select(patience):
@@ -270,13 +270,13 @@ class WorkerPool:
             self._drop(worker)
 
     def _take_back(self, worker: WorkerProcess, returned: Returned) -> None:
-        """Give what it has not begun to another."""
+        """Give the calls that a worker has not begun to another."""
         self._waiting.extendleft(call for call in reversed(worker.calls) if call.key in returned.keys)
         worker.calls = deque(call for call in worker.calls if call.key not in returned.keys)
         worker.recalled = False
 
     def _recall(self) -> None:
-        """Ask workers that hang in a call for those that wait behind it."""
+        """Ask workers that hang in a call to return the calls queued behind it."""
         now = time.monotonic()
         for worker in self._workers:
             if worker.holds_up and worker.slow(now):
@@ -289,15 +289,15 @@ class WorkerPool:
         return not waiting and len(shared) > self._warm and worker is not shared[0]
 
     def _retire(self) -> None:
-        """Let go of the workers of other lanes than the first whose calls come seldom."""
+        """End workers of lanes other than the first whose calls are rare."""
         long_ago = time.monotonic() - KEPT
         for worker in [w for w in self._workers if w.lane and not w.calls and w.since < long_ago]:
             self._drop(worker)
 
     def _died(self, worker: WorkerProcess, trouble: str = "") -> None:
-        """Handle a worker that a call killed, or that can be heard no more, which is `trouble`.
+        """Handle a worker killed by a call, or unreachable because of `trouble`.
 
-        The others behind that call go to another worker.
+        The calls queued behind that one go to another worker.
         """
         if worker.calls:
             call = worker.calls.popleft()
@@ -320,7 +320,7 @@ class WorkerPool:
             self._take_in(Reply(call.key, trouble=trouble, late=True, left=left, seconds=call.timeout))
 
     def _take_in(self, reply: Reply) -> None:
-        """Keep a reply; what its call left in the kernel is counted, and named in it."""
+        """Keep a reply; processes that its call left in the kernel are counted and named in it."""
         now = time.time()
         left = [stuck for pid in reply.left if (stuck := UnkillableProcesses.of(reply.key, pid, now))]
         self._stuck += left
@@ -336,7 +336,7 @@ class WorkerPool:
         worker.calls.clear()
 
     def _drop(self, worker: WorkerProcess) -> tuple[int, ...]:
-        """End a worker with all its children; the ids of those that survive that."""
+        """Kill a worker with all its children; return the ids of survivors."""
         self._workers.remove(worker)
         self._selector.unregister(worker.wire)
         worker.wire.close()

@@ -1,4 +1,4 @@
-"""One worker process, as the daemon holds it: what it works on and until when, its start and how it died."""
+"""One worker process as the daemon sees it: its calls and their deadline, its start, and how it died."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class WorkerProcess:
 
     @property
     def until(self) -> float:
-        """Return when the call that it works on has to be answered, or it has to be ready (monotonic)."""
+        """Return by when the current call must be answered, or the process be ready (monotonic)."""
         return self.since + (STARTING if self.fresh else self.calls[0].timeout)
 
     def slow(self, now: float) -> bool:
@@ -50,11 +50,11 @@ class WorkerProcess:
 
     @property
     def holds_up(self) -> bool:
-        """Return whether calls wait behind the one that it works on, and can be called back."""
+        """Return whether calls wait behind the current one and can be recalled."""
         return len(self.calls) > 1 and not self.fresh and not self.recalled
 
     def tools(self) -> list[psutil.Process]:
-        """List what it has started, in sessions of their own too: nobody would wait for it any more."""
+        """List the processes that it started, in other sessions too: nobody would wait for them any more."""
         try:
             return psutil.Process(self.process.pid).children(recursive=True)
         except psutil.Error:
@@ -72,7 +72,7 @@ class WorkerProcess:
 
 
 def start(*, alone: bool, lane: str) -> WorkerProcess:
-    """Start a further process. OSError where there can be none."""
+    """Start a process. OSError where that is impossible."""
     ours, theirs = socket.socketpair()
     arguments = [str(theirs.fileno()), f"{umask.own():04o}", *(["alone"] if alone else [])]
     users = umask.users()
@@ -95,7 +95,7 @@ def start(*, alone: bool, lane: str) -> WorkerProcess:
 
 
 def kill_all(tools: list[psutil.Process]) -> tuple[int, ...]:
-    """Kill them; the ids of those that survive that."""
+    """Kill them; return the ids of survivors."""
     for tool in tools:
         with contextlib.suppress(psutil.Error):
             tool.kill()
@@ -103,7 +103,7 @@ def kill_all(tools: list[psutil.Process]) -> tuple[int, ...]:
 
 
 def no_start(error: OSError) -> str:
-    """Return why there is no process for a check, and the mend."""
+    """Return why no process could be started for a check, and the fix."""
     why = startup.shortage_of(error)
     if not why:
         gone = f"{sys.executable} is gone: was Python replaced? watchdogd restart"

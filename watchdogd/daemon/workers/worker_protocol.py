@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The keys of the calls that a worker gives back, not begun."""
+    """Keys of calls that a worker gives back without having begun them."""
 
     keys: frozenset[str]
 
@@ -79,7 +79,7 @@ _CHUNK = 262_144
 
 
 class Wire:
-    """Socket that sends and receives whole values; what it does not take at once waits here.
+    """Socket that sends and receives whole values; what it cannot send at once waits here.
 
     The other end is a `multiprocessing.connection.Connection`.
     """
