@@ -25,7 +25,7 @@ TOOLS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")
 
 
 def look(installation: Installation) -> Iterator[Diagnosis]:
-    """Nothing where Slurm is not used."""
+    """Judge Slurm's side of the setup; nothing where Slurm is not used."""
     if not installation.slurm:
         yield fine(TOPIC, "not used here: runs are watched as processes")
         return
@@ -81,7 +81,7 @@ def judge_accounting(site: Mapping[str, str], trouble: str) -> Diagnosis:
 
 
 def judge_draining(site: Mapping[str, str]) -> Diagnosis:
-    """Say whether the site takes bad nodes out of service itself, by `scontrol show config`."""
+    """Report whether the site takes bad nodes out of service itself, by `scontrol show config`."""
     program, every = site.get("HealthCheckProgram", ""), site.get("HealthCheckInterval", "0")
     if program not in ("", "(null)") and every.split()[:1] != ["0"]:
         states = site.get("HealthCheckNodeState", "ANY")
@@ -129,7 +129,7 @@ def judge_runs(runs: Iterable[Run], users: Collection[str], queued: Iterable[Job
 
 
 def _sharing(installation: Installation) -> str:
-    """Return the Unix group that shares home, or will; empty where it is its owner's alone."""
+    """Return the Unix group that shares home now or by configuration; empty where it is private."""
     group = installation.home.group
     return installation.config.daemon.group or ("" if group is None else group_name(group))
 
@@ -174,7 +174,7 @@ def look_at_partition(installation: Installation) -> Iterator[Diagnosis]:
 def judge_partition(
     each: Partition, shown: Mapping[str, str], site: Mapping[str, str]
 ) -> Iterator[Diagnosis]:
-    """Judge what `scontrol show partition` says against it as a place for the chain."""
+    """Return what `scontrol show partition` shows against it as a place for the chain."""
     if shown.get("State", "UP") != "UP":
         yield broken(PARTITION, f"{each.name} is {shown['State']}: it starts no jobs just now", _NAME)
     whole = [
@@ -213,7 +213,7 @@ def _wished_walltime(installation: Installation) -> float | None:
 
 
 def _submission(installation: Installation, walltime: float) -> Diagnosis:
-    """sbatch takes exactly what `start` would submit, without doing so."""
+    """Have sbatch test exactly what `start` would submit, without submitting it."""
     form = link_script.link_job(installation.home, installation.config, installation.wish, walltime, 0.0)
     argv = ("sbatch", "--test-only", *form.sbatch_options())
     answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=form.script())

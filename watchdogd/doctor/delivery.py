@@ -1,4 +1,4 @@
-"""Channels and the heartbeat can be reached from here (nothing is sent), and their secrets are kept."""
+"""Tests of channels and the heartbeat (reachable from here; nothing is sent), and of their secrets."""
 
 from __future__ import annotations
 

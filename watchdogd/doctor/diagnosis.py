@@ -54,7 +54,7 @@ def from_json(value: dict[str, Any]) -> Diagnosis:
 
 
 def exit_code(findings: tuple[Diagnosis, ...]) -> int:
-    """0 all fine, 1 a warning, 2 something broken."""
+    """Exit code for all diagnoses: 0 all fine, 1 a warning, 2 something broken."""
     return max((_EXIT[finding.state] for finding in findings), default=0)
 
 
@@ -64,7 +64,10 @@ DEADLINE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """`slurm`: Slurm is to be used; `site`: the keys of `scontrol show config`, none without an answer."""
+    """The installation under examination.
+
+    `slurm`: Slurm is to be used; `site`: the keys of `scontrol show config`, none without an answer.
+    """
 
     home: Home
     setup: Setup
@@ -75,7 +78,7 @@ class Installation:
 
     @classmethod
     def of(cls, home: Home, setup: Setup) -> Installation:
-        """Look around; asks the controller once. HomeError where home is broken."""
+        """Examine this machine; asks the controller once. HomeError where home is broken."""
         wish = link_script.remembered(home)[0]
         slurm = bool(shutil.which("squeue")) and wish.mode != "local"
         answer = ask("scontrol", "show", "config") if slurm else None
@@ -99,5 +102,5 @@ class Installation:
 
 
 def ask(*argv: str, deadline: float = DEADLINE) -> command.Answer:
-    """One command, in the environment that tools get."""
+    """Run one command in the environment that tools get."""
     return command.ask(argv, deadline=deadline)

@@ -87,7 +87,10 @@ def judge_mount(path: str, mount: Mount | None, *, chain: bool) -> Diagnosis:
 
 
 def judge_lock(held: bool | None, mount: Mount | None) -> Diagnosis:
-    """`held`: a second process was refused the lock that we had; None: locking itself failed."""
+    """Judge whether locks work.
+
+    `held`: a second process was refused the lock that we held; None: locking itself failed.
+    """
     if held:
         return fine(TOPIC, "a lock holds against a second process")
     where = f" ({mount.type} on {mount.point})" if mount else ""
@@ -96,7 +99,7 @@ def judge_lock(held: bool | None, mount: Mount | None) -> Diagnosis:
 
 
 def judge_skew(skew: float) -> Diagnosis:
-    """Seconds that the file server's clock is ahead of ours."""
+    """Judge the seconds by which the file server's clock is ahead of ours."""
     if abs(skew) < SKEW_WARN:
         return fine("clock", "this machine and the file server agree on the time")
     ahead = "ahead of" if skew > 0 else "behind"
@@ -129,7 +132,7 @@ def judge_files(counts: Mapping[str, int]) -> Diagnosis:
 
 
 def judge_room(limits: Sequence[StorageLimit]) -> Iterator[Diagnosis]:
-    """Room for the history and the logs, in bytes and inodes."""
+    """Judge the room for the history and the logs, in bytes and inodes."""
     said = []
     for limit in limits:
         bad, few = _LEAST.get(limit.kind, _LEAST_FILES)

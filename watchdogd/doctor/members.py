@@ -1,7 +1,7 @@
-"""A team's home as its members meet it: they can get there, read what they need, and hand things in.
+"""A shared home from its members' side: they can reach it, read what they need, and submit requests.
 
-It is judged by the rights of each file and folder for real members, so that its owner, who may do everything,
-learns before they do what will not work for them.
+It is judged by the rights of each file and folder for real members, so that the owner, who may do
+everything, learns in advance what will not work for them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class PathRights:
-    """A file or folder with its owner, group and mode; `acl`: further rights hang on it that are not read."""
+    """A file or folder with its owner, group and mode; `acl`: it has further rights that are not read."""
 
     path: str
     uid: int
@@ -64,7 +64,7 @@ class PathRights:
 
 
 def look(installation: Installation) -> Iterator[Diagnosis]:
-    """Nothing where home is its owner's alone."""
+    """Judge a shared home for its members; nothing where it is private."""
     home, wished = installation.home, installation.config.daemon.group
     if home.group is None:
         if wished:
@@ -112,7 +112,7 @@ def members(group: int, owner: int) -> tuple[GroupMember, ...]:
 
 
 def way(places: Iterable[PathRights], crowd: Sequence[GroupMember], group: int) -> Iterator[Diagnosis]:
-    """Warn of the folders above home through which somebody cannot go."""
+    """Warn of folders above home that somebody cannot pass."""
     for place in places:
         kept_out = [member.name for member in crowd if not place.gives(member) & SEARCH]
         if kept_out:
@@ -132,7 +132,7 @@ def needs(
 
 
 def secret(key: str, path: str, crowd: Sequence[GroupMember], group: int) -> Iterator[Diagnosis]:
-    """Warn of a secret's file that not all can read: whoever cannot starts no watchdog."""
+    """Warn of a secret's file that not all can read: those who cannot are unable to start the watchdog."""
     places = [each for each in map(PathRights.of, (path, *_above(path))) if each]
     without = [
         member.name

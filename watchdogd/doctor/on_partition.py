@@ -1,7 +1,7 @@
-"""The same examination by a short job on the partition: from where the daemon will run.
+"""The same examination as a short job on the partition, where the daemon will run.
 
-A node that does not see home can write nothing there for us to read: so the job tries what needs neither home
-nor Python, and says by its exit code what is missing.
+A node that does not see home can write nothing there for us to read: so the job tests what needs neither
+home nor Python, and reports by its exit code what is missing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def job_script(home: Path, python: str, said: Path, wrong: Path, options: Sequen
 
 
 def judge_exit(code: int, node: str, home: Path, python: str) -> Iterator[Diagnosis]:
-    """Judge the exit code of the job; nothing where the node saw everything."""
+    """Judge the exit code of the job; nothing where all went well."""
     if not LACKING < code < 2 * LACKING:
         return
     if code & _NO_HOME:

@@ -1,4 +1,4 @@
-"""Runner of all pieces at once, each under a deadline: a hang is reported like a fault."""
+"""Runner of all tests at once, each with a deadline: a hang is reported like a fault."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PIECES: Mapping[str, Piece] = {
 
 @dataclass(slots=True)
 class _Trial:
-    """One piece on a thread that is left behind where it hangs."""
+    """One test on a thread that is left behind where it hangs."""
 
     topic: str
     piece: Piece
@@ -66,7 +66,7 @@ class _Trial:
 def examine(
     home: Home, pieces: Mapping[str, Piece] = PIECES, deadline: float = DEADLINE
 ) -> tuple[Diagnosis, ...]:
-    """Try everything. A broken configuration is the one finding then. HomeError where there is no home."""
+    """Run all tests. A broken configuration is then the only finding. HomeError where there is no home."""
     try:
         setup = Setup.load(home)
     except ConfigError as error:

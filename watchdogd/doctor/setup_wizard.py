@@ -34,10 +34,10 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class AdoptedRun:
-    """A run to be: its name and what stands in its table.
+    """A run to be added: its name and the values of its table.
 
-    `user` is whose jobs it is, whoever watches; `log` is empty where none is kept, `gpus` is 0 where the job
-    has none, or nobody knows; `backend` is empty where it is the usual one.
+    `user` is the owner of the jobs, whoever watches; `log` is empty where none is kept, `gpus` is 0 where
+    the job has none or the number is unknown; `backend` is empty for the usual one.
     """
 
     name: str
@@ -172,7 +172,7 @@ def _replace_config(path: str, text: str) -> None:
 
 
 def gpus_of(counts: Sequence[int]) -> int:
-    """Return GPUs per node of a job whose nodes have so many; 0 where they differ."""
+    """Return the GPUs per node from the GPUs of each node; 0 where they differ."""
     return counts[0] if counts and len(set(counts)) == 1 else 0
 
 
@@ -213,7 +213,7 @@ class Survey:
 
 
 def survey() -> Survey:
-    """Look around; takes at most some seconds, and never fails."""
+    """Examine this machine; takes a few seconds at most, and never fails."""
     backend = commands.here()
     slurm = backend == "slurm"
     partitions, trouble = _partitions() if slurm else ((), "")

@@ -74,7 +74,7 @@ def judge_stacks(spy: bool, scope: str, *, privileged: bool = False, boxed: bool
 
 
 def judge_cron(table: str, *, alive: bool) -> Diagnosis:
-    """Without Slurm nothing but cron or systemd starts it again after a reboot."""
+    """Warn where nothing but cron or systemd could start the watchdog again after a reboot without Slurm."""
     lines = [line for line in table.splitlines() if "watchdogd" in line and not line.lstrip().startswith("#")]
     if any(verb in line for line in lines for verb in (" tick", " ensure")):
         return fine("cron", "crontab has a line for it")

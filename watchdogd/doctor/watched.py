@@ -39,7 +39,7 @@ def look_at_runs(installation: Installation) -> Iterator[Diagnosis]:
 
 
 def _shared(installation: Installation) -> Iterator[Diagnosis]:
-    """Warn of runs that read one log: what one of them writes hides that the other hangs."""
+    """Warn of runs that read the same log: lines of one would hide that the other hangs."""
     readers: dict[str, list[str]] = {}
     for name, section in installation.config.runs.items():
         if section.log:

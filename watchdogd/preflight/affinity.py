@@ -1,9 +1,9 @@
-"""On which cores each rank of a job may run, and whether these are its own and near its GPU. Pure.
+"""Cores on which each rank of a job may run: whether they are its own and near its GPU. Pure.
 
-SCRIPT runs as the training will, by the same `srun` options, and prints a line a rank: its mask, the GPUs
-that it sees and the cores near each. They come from sysfs, and of NVIDIA's where sysfs does not know them
-from `nvidia-smi topo -m`. On MI250X nodes that show one NUMA domain the order of LUMI and Frontier is known
-(MI250X_FIRST): the first GCD is near the cores from 48 on, not near core 0.
+SCRIPT runs as the training will, with the same `srun` options, and prints a line a rank: its mask, the GPUs
+that it sees and the cores near each. They come from sysfs or, where sysfs does not know those of NVIDIA's
+GPUs, from `nvidia-smi topo -m`. On MI250X nodes that show one NUMA domain the order of LUMI and Frontier is
+known (MI250X_FIRST): the first GCD is near the cores from 48 on, not near core 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Trying the GPUs of a job before it starts: a small allocation on each, and an all-reduce across its nodes.
+"""Test of a job's GPUs before it starts: a small allocation on each, an all-reduce across nodes.
 
-By the training's own PyTorch, so by the `python3` of the job script; without one nothing is tried, and that
-is said. One process a node: PROGRAM prints what it found in lines that `read` takes in.
+It uses the training's own PyTorch, that of the job script's `python3`; without one nothing is tested, and
+that is reported. One process a node: PROGRAM prints what it found in lines that `read` parses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Causes of slow training without an error: shared caches, a missing network plugin, unstriped files.
 
-Looked at on the first node of the job, judged purely. Nothing of it stops a job.
+Examined on the first node of the job, judged by pure functions. None of it stops a job.
 """
 
 from __future__ import annotations

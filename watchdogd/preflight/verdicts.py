@@ -1,4 +1,4 @@
-"""Judging whether a job should start at all: pure, from what was found to findings in words."""
+"""Verdict on whether a job should start at all: pure, from facts to findings in words."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. CRITICAL stops the job; what could not be looked at does not.
+    """One finding. CRITICAL stops the job; what could not be examined does not.
 
-    `nodes` are those that are to be kept out; `table`: lines below it that show what was found.
+    `nodes` are those to be excluded; `table`: lines below it that show what was found.
     """
 
     status: Status
@@ -110,7 +110,7 @@ def bad_nodes(findings: Sequence[Finding]) -> tuple[str, ...]:
 
 
 def healthy(findings: Sequence[Finding], hosts: Sequence[str], spares: int) -> tuple[str, ...]:
-    """Return the nodes to launch on, `spares` fewer than the job has; empty where too few of them are well.
+    """Return the nodes to launch on, `spares` fewer than the job has; empty where too few are healthy.
 
     One under suspicion is taken only where there is no other.
     """

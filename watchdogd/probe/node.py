@@ -1,9 +1,9 @@
-"""On one node of the job: looks every so often, and leaves what it sees in home, until its input ends.
+"""Sampler on one node of the job: leaves a sample in home every so often, until its input ends.
 
-It is as light as it can be: nice 19, one look every half minute, one small file that is replaced. Anonymous
-memory is resident less shared (statm): the exact share of each page (PSS) would hold the training up. Disks
-are reported with room, inodes, read-only, not answering. When `inbox/RUN.stacks-request` appears or is
-touched, stacks of the job's processes here are answered as `inbox/RUN.stacks.HOST.PID.json`.
+It is as light as it can be: nice 19, one sample every half minute, one small file that is replaced.
+Anonymous memory is resident less shared (statm): the exact share of each page (PSS) would hold the training
+up. Disks are reported with room, inodes, read-only, not answering. When `inbox/RUN.stacks-request` appears
+or is touched, stacks of the job's processes here are answered as `inbox/RUN.stacks.HOST.PID.json`.
 """
 
 from __future__ import annotations
