@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import itertools
 import os
 import re
 import stat as modes
@@ -105,12 +106,13 @@ _LOG = re.compile(r"\.(?:log|out|err|txt|jsonl|csv)(?:\.\d+)?$|\.tfevents\.")
 class CheckpointPath:
     """Match of the pattern; `mtime` is its own, of a folder not that of what lies in it.
 
-    `mark` is a tracker that names another one, though this one is newer.
+    `mark` is a tracker that names another one, though this one is newer; `beside`: other files of its step.
     """
 
     path: str
     mtime: float
     mark: str = ""
+    beside: tuple[str, ...] = ()
 
 
 class Saved(NamedTuple):
@@ -152,16 +154,32 @@ class Content:
 
 
 def find_checkpoints(pattern: str) -> list[CheckpointPath]:
-    """Return all matches, newest first, without trackers and what vanishes meanwhile (a clean-up)."""
-    found = []
+    """Return all matches, newest first, without trackers and what vanishes meanwhile (a clean-up).
+
+    Files of one step are one checkpoint: each rank may write its own.
+    """
+    found, files = list[CheckpointPath](), list[CheckpointPath]()
     for path in glob.glob(pattern, recursive=True):
         if os.path.basename(path) in TRACKER_NAMES and not os.path.isdir(path):
             continue
-        try:
-            found.append(CheckpointPath(path, os.stat(path).st_mtime))
-        except FileNotFoundError:
-            continue
+        with contextlib.suppress(FileNotFoundError):
+            seen = os.stat(path)
+            (files if modes.S_ISREG(seen.st_mode) else found).append(CheckpointPath(path, seen.st_mtime))
+    found += _joined(files)
     return _tracked(sorted(found, key=lambda entry: (entry.mtime, entry.path), reverse=True))
+
+
+def _joined(files: Iterable[CheckpointPath]) -> Iterator[CheckpointPath]:
+    """Join the files of each step in a folder."""
+    files = sorted(files, key=lambda entry: (entry.mtime, entry.path))
+    steps = checkpoint_shards.steps([each.path for each in files])
+    groups: dict[object, list[CheckpointPath]] = {}
+    for each in files:
+        step = (os.path.dirname(each.path), steps[each.path]) if each.path in steps else each.path
+        groups.setdefault(step, []).append(each)
+    for group in groups.values():
+        first, *others = sorted(each.path for each in group)
+        yield CheckpointPath(first, max(each.mtime for each in group), beside=tuple(others))
 
 
 def unfinished_beside(pattern: str, found: list[str]) -> list[CheckpointPath]:
@@ -204,12 +222,14 @@ def content(entry: CheckpointPath) -> Content:
     mark = entry.path if _MARK.search(os.path.basename(entry.path)) else entry.mark
     size, files, newest, saved = 0, 0, entry.mtime, _NOTHING
     began, shards = float("inf"), dict[str, Shards]()
-    for path, name, seen in every_file(entry.path):
+    inside_of = itertools.chain.from_iterable(map(every_file, (entry.path, *entry.beside)))
+    for path, name, seen in inside_of:
         size, files, newest = size + seen.st_size, files + 1, max(newest, seen.st_mtime)
         if not _LOG.search(name):
             saved, began = saved.and_file(seen), min(began, seen.st_mtime)
-            inside = path[len(entry.path) :].lstrip("/") or name
-            checkpoint_shards.add(shards, inside, seen.st_size)
+            whole = path == entry.path or path in entry.beside
+            inside = name if whole else path[len(entry.path) :].lstrip("/")
+            checkpoint_shards.add(shards, inside, seen.st_size, alone=whole and not entry.beside)
         mark = mark or (path if _MARK.search(name) else "")
         if name.endswith(".distcp"):
             parts.add(os.path.dirname(path))

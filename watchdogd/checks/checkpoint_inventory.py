@@ -224,11 +224,8 @@ def growth_signs(
     """
     seen = {path: one.saved for path, one in inventory.known.items()}
     if stands:
-        again = [
-            CheckpointPath(path, one.own_mtime)
-            for path, one in list(inventory.known.items())[:1]
-            if one.settled
-        ]
+        newest, known = find_checkpoints(pattern)[:1], inventory.known
+        again = [each for each in newest if each.path in known and known[each.path].settled]
         files = 0
         for entry in (*unfinished_beside(pattern, list(inventory.known)), *again):
             if files >= FILES:

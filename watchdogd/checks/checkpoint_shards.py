@@ -7,7 +7,7 @@ numbers of a kind tell which is missing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from watchdogd.system.number import digits
@@ -19,6 +19,7 @@ _SHORT = 0.5
 _TELLING = 1024
 """Bytes of a shard below which its size says nothing."""
 _NUMBERS = re.compile(r"\d+")
+_DECIMALS = re.compile(r"\d+(?:\.\d+)*")
 
 
 class Shards(NamedTuple):
@@ -42,17 +43,40 @@ class Shards(NamedTuple):
         return Shards(self.number + 1, least, smallest, max(self.top, last), self.total + last)
 
 
-def add(kinds: dict[str, Shards], name: str, size: int) -> None:
-    """Add a file, by its path inside the checkpoint, to its kind."""
-    kind = _NUMBERS.sub("#", name)
+def steps(names: Sequence[str]) -> dict[str, int]:
+    """Return the step of each of these names, which are in the order of their writing.
+
+    It is the number that alone differs between names that are alike but for numbers, or that grows most from
+    one to the next. What has none is left out.
+    """
+    shapes: dict[str, list[str]] = {}
+    for name in names:
+        shapes.setdefault(_DECIMALS.sub("#", name), []).append(name)
+    found: dict[str, int] = {}
+    for alike in shapes.values():
+        texts = zip(*map(_DECIMALS.findall, alike), strict=True)
+        columns = [[digits(each) for each in column] for column in texts if "." not in "".join(column)]
+        varying = [column for column in columns if len({*column}) > 1]
+        if len(varying) > 1:
+            varying = [column for column in varying if column == sorted(column)]
+        if varying:
+            found |= zip(alike, max(varying, key=lambda column: len({*column})), strict=True)
+    return found
+
+
+def add(kinds: dict[str, Shards], name: str, size: int, *, alone: bool = False) -> None:
+    """Add a file, by its path inside the checkpoint, to its kind; one that is `alone` has the kind of any."""
+    kind = "" if alone else _NUMBERS.sub("#", name)
     if kind in kinds or len(kinds) < KINDS:
         kinds[kind] = kinds.get(kind, Shards()).and_one(name, size)
 
 
 def flaw(kinds: Mapping[str, Shards], before: Mapping[str, Shards]) -> str:
     """Return what a checkpoint lacks that the whole one before it has, in words, or empty."""
-    if len(kinds) >= KINDS or len(before) >= KINDS:
+    if len(kinds) >= KINDS or len(before) >= KINDS or "" in before.keys() - kinds.keys():
         return ""
+    if "" in kinds and len(before) > 1:  # what is left of several
+        kinds = {_NUMBERS.sub("#", kinds[""].smallest): kinds[""]}
     return next(filter(None, (_lacks(kind, kinds.get(kind), had) for kind, had in before.items())), "")
 
 
