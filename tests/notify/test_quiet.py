@@ -58,7 +58,7 @@ def test_what_comes_by_night_comes_as_one_message_in_the_morning() -> None:
     desk.work(2)
     [digest] = slack.taken
     assert digest.message.headline == (
-        "[WARNING] bloom-watch: run-0, run-1, 3 more (6 messages in quiet hours)"
+        "[WARNING] bloom-watch: run-1, run-2, 3 more (6 messages in quiet hours)"
     )
     for number in range(5):
         assert f"[WARNING] run-{number}: as it is" in digest.message.body
@@ -97,6 +97,29 @@ def test_what_is_excepted_comes_at_once_with_what_waits_of_the_same_and_so_does_
     assert slack.keys == ["1 CRITICAL@slack", "1 RESOLVED@slack"]
     desk.work(MORNING - desk.now)
     assert slack.taken[-1].message.headline.endswith("run-2 (2 messages in quiet hours)")
+
+
+@pytest.mark.parametrize(("word", "urgent"), [("CRITICAL", False), ("WARNING", True)])
+def test_the_end_of_what_got_worse_or_escalated_at_night_comes_at_night(word: str, urgent: bool) -> None:
+    desk, slack = _desk(EVENING)
+    desk.add(_said(1, "WARNING", desk.now), _said(2, "WARNING", desk.now))
+    desk.work(MIDNIGHT - EVENING)
+    row = _said(1, word, desk.now)
+    desk.add(replace(row, key="loud@slack", message=replace(row.message, urgent=urgent)))
+    desk.work(60)
+    desk.add(_said(1, "RESOLVED", desk.now), _said(2, "RESOLVED", desk.now))
+    desk.work(60)
+    assert slack.keys == ["1 WARNING@slack", "2 WARNING@slack", "loud@slack", "1 RESOLVED@slack"]
+
+
+def test_what_is_over_by_the_morning_is_told_as_over() -> None:
+    desk, slack = _desk(MIDNIGHT)
+    desk.add(_said(1, "WARNING", desk.now), _said(2, "UNKNOWN", desk.now))
+    desk.work(60)
+    desk.add(_said(1, "RESOLVED", desk.now), _said(2, "RESOLVED", desk.now))
+    desk.work(MORNING - desk.now)
+    [digest] = slack.taken
+    assert digest.message.headline == "[INFO] bloom-watch: run-1, run-2 (4 messages in quiet hours)"
 
 
 def test_what_nobody_acknowledged_wakes_somebody() -> None:

@@ -33,6 +33,7 @@ class Notified:
     def __init__(self) -> None:
         self._keys = _Newest[None](KEPT)
         self._roots = _Newest[Notification](THREADS)
+        self._words = _Newest[frozenset[str]](THREADS)
         self._lost = _Newest[None](THREADS)
         self._incidents = _Newest[int](KEPT)
         self._facts = _Newest[None](KEPT)
@@ -53,6 +54,7 @@ class Notified:
                 told
             ):  # later messages hang on it, not on what it said, of which thousands would take megabytes
                 self._roots.setdefault(thread, replace(row, message=replace(row.message, body="", items=())))
+                self._words[thread] = self._words.get(thread, frozenset()) | {row.message.word}
                 self._lost.pop(thread, None)
             elif row.state != "superseded":
                 self._lost[thread] = None
@@ -84,6 +86,10 @@ class Notified:
         """Return whether nothing that `message` tells of came, though all of it should have."""
         lost = all(incident_thread(number) in self._lost for number in message.incidents)
         return lost and not any(map(self.begun, message.threads))
+
+    def words(self, message: Message) -> set[str]:
+        """Return the words of all that was told in its threads."""
+        return {word for thread in message.threads for word in self._words.get(thread, ())}
 
     def roots(self, message: Message) -> list[Notification]:
         """Return the first messages of its threads, its own thread's first, each once."""

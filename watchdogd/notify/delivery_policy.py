@@ -10,7 +10,7 @@ from datetime import date, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from watchdogd.errors import DeliveryError, PartlyDeliveredError
-from watchdogd.notify.notification import Notification
+from watchdogd.notify.notification import URGENT, Notification
 
 if TYPE_CHECKING:
     from watchdogd.notify.channel_state import Notified
@@ -44,13 +44,11 @@ class QuietHours:
     def waits(self, row: Notification, notified: Notified) -> bool:
         """Return whether a row waits for the end of quiet hours.
 
-        An end does not, where its beginning did not; nor does what nobody acknowledged.
+        An end does not, where something of the same did not; nor does what nobody acknowledged.
         """
         message = row.message
-        if message.urgent or message.status in self.excepted:
-            return False
-        roots = notified.roots(message) if message.ends else []
-        return not any(root.message.urgent or root.message.status in self.excepted for root in roots)
+        words = {message.word} | (notified.words(message) if message.ends else set())
+        return words.isdisjoint({URGENT, *self.excepted})
 
 
 @dataclass(frozen=True, slots=True)

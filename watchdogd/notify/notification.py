@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+URGENT = "urgent"
+"""The word of what nobody acknowledged."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -79,6 +82,11 @@ class Message:
     def ends(self) -> bool:
         """Return whether it tells of nothing but ends."""
         return bool(self.incidents) and {self.status, *(item.status for item in self.items)} == {"RESOLVED"}
+
+    @property
+    def word(self) -> str:
+        """Word by which it waits in quiet hours, or does not."""
+        return URGENT if self.urgent else self.status
 
     @property
     def over(self) -> tuple[int, ...]:

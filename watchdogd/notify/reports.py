@@ -94,6 +94,10 @@ DIGEST = "digest-"
 """How the keys of digests begin."""
 
 
+def _rank(word: str) -> int:
+    return ORDER.index(word) if word in ORDER else len(ORDER)
+
+
 def digest(
     rows: Sequence[Notification], now: float, wall: float, policy: Policy, occasion: str
 ) -> list[Notification]:
@@ -106,19 +110,25 @@ def digest(
     messages = [row.message for row in rows]
     counts = Counter(message.status for message in messages)
     told = ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word])
-    heaviest = sorted(
-        messages, key=lambda each: ORDER.index(each.status) if each.status in ORDER else len(ORDER)
-    )
+    last = {(item.line, item.incident): item for message in messages for item in message.items}
+
+    def stands(message: Message) -> str:
+        """Return the worst word that still holds of what it told."""
+        words = [last[item.line, item.incident].status for item in message.items] or [message.status]
+        return min(words, key=_rank)
+
+    heaviest = sorted(messages, key=lambda each: _rank(stands(each)))
+    worst = stands(heaviest[0])
+    if worst == "RESOLVED" and len(counts) > 1:  # what began meanwhile, too: no end of what was told before
+        worst = "INFO"
     names = list(dict.fromkeys(one_line(each.target, 24) for each in heaviest))
     about = ", ".join(names[:_NAMES]) + (f", {len(names) - _NAMES} more" if len(names) > _NAMES else "")
-    worst = min(counts, key=lambda word: ORDER.index(word) if word in ORDER else len(ORDER))
     digits = hashlib.sha256(json.dumps(sorted(row.key for row in rows)).encode()).hexdigest()[:16]
     lines = [
         f"{datetime.fromtimestamp(message.at).astimezone():%H:%M} {one_line(message.headline)}"
         for message in messages
     ]
     shown = verbatim(excerpt("\n".join(lines), 100, LIMIT))
-    last = {(item.line, item.incident): item for message in messages for item in message.items}
     message = Message(
         headline=first_line(worst, policy.name, f"{about} ({len(rows)} messages {occasion})"),
         body=f"All that is open:\n{verbatim(f'{policy.command} incidents')}\n\n"
