@@ -40,9 +40,10 @@ from watchdogd.notify.channels.email import Account, _page
 from watchdogd.notify.channels.email import compose as mail
 from watchdogd.notify.channels.slack import blocks
 from watchdogd.notify.delivery_policy import Policy
-from watchdogd.notify.message import MessageRules, compose, test_message
+from watchdogd.notify.message import compose, test_message
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.notify.reports import Reports, digest
+from watchdogd.notify.routing import MessageRules
 from watchdogd.plugin import Result, Status, Suspect
 from watchdogd.remediation.models import Action, ActionRecord
 from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry, _named

@@ -14,9 +14,10 @@ from watchdogd.incidents.models import EventKind
 from watchdogd.notify import senders
 from watchdogd.notify.channels.slack import blocks
 from watchdogd.notify.locks import Locks
-from watchdogd.notify.message import BODY_LIMIT, MessageRules, compose
+from watchdogd.notify.message import BODY_LIMIT, compose
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Notification
+from watchdogd.notify.routing import MessageRules
 from watchdogd.plugin import Status
 from watchdogd.system.clock import SteadyClock
 

@@ -20,7 +20,9 @@ from watchdogd.incidents.models import EventKind, IncidentEvent, Observation
 from watchdogd.incidents.reminders import notice
 from watchdogd.notify.channels.apprise import _TYPES
 from watchdogd.notify.channels.slack import _SIGNS
-from watchdogd.notify.message import ORDER, MessageRules, compose, test_message
+from watchdogd.notify.message import compose, test_message
+from watchdogd.notify.notification import ORDER
+from watchdogd.notify.routing import MessageRules
 from watchdogd.plugin import Result
 from watchdogd.plugin import notice as said_by_a_plugin
 from watchdogd.remediation.models import Action, ActionRecord

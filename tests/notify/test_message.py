@@ -8,8 +8,9 @@ import pytest
 from tests.notify.values import NOON, event, incident
 from watchdogd.history.sql import packed, unpacked
 from watchdogd.incidents.models import EventKind, IncidentEvent
-from watchdogd.notify.message import BODY_LIMIT, MessageRules, Route, compose, test_message
+from watchdogd.notify.message import BODY_LIMIT, compose, test_message
 from watchdogd.notify.notification import Message
+from watchdogd.notify.routing import MessageRules, Route
 from watchdogd.plugin import STOPPED, Status
 
 CHECK = "run-17/log_staleness"

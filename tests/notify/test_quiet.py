@@ -17,9 +17,10 @@ from watchdogd.incidents.models import EventKind
 from watchdogd.notify import senders
 from watchdogd.notify.delivery_policy import QuietHours
 from watchdogd.notify.locks import Locks
-from watchdogd.notify.message import MessageRules, compose
+from watchdogd.notify.message import compose
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Item, Notification
+from watchdogd.notify.routing import MessageRules
 from watchdogd.system.clock import SteadyClock
 from watchdogd.system.times import zone_named
 

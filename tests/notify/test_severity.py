@@ -17,7 +17,8 @@ from watchdogd.home.layout import Home
 from watchdogd.incidents import evaluate
 from watchdogd.incidents.models import AlertPolicy, AlertState, EventKind, IncidentEvent, Observation
 from watchdogd.notify import senders
-from watchdogd.notify.message import MessageRules, Route, compose
+from watchdogd.notify.message import compose
+from watchdogd.notify.routing import MessageRules, Route
 from watchdogd.plugin import Result, Status
 
 CRITICAL, WARNING, UNKNOWN = Status.CRITICAL, Status.WARNING, Status.UNKNOWN

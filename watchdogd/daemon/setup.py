@@ -26,7 +26,7 @@ from watchdogd.daemon.registry.plugin_registry import PluginEntry, discover
 from watchdogd.errors import UnknownKeyError
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import DELIVERY, SELF, AlertPolicy
-from watchdogd.notify.message import MessageRules, Route
+from watchdogd.notify.routing import MessageRules, Route
 from watchdogd.notify.senders import standing
 from watchdogd.system.bounded_io import BoundedIO, StuckError
 from watchdogd.system.times import LOCAL_ZONE, CronTimes, short_time, zone_named

@@ -10,12 +10,12 @@ import json
 import re
 import shlex
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from watchdogd.incidents import message_wording
 from watchdogd.incidents.models import EventKind
-from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
+from watchdogd.notify.notification import ORDER, Item, Message, Notification, addressed, incident_thread
+from watchdogd.notify.routing import Route, channels_of, word_of
 from watchdogd.plugin import SWITCH_SET
 from watchdogd.system.text import excerpt, one_line, plain, verbatim
 from watchdogd.units import age, local_time
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from watchdogd.incidents.models import Incident, IncidentEvent
-
-ORDER = ("CRITICAL", "UNKNOWN", "WARNING", "REMINDER", "RESOLVED", "ACTION", "INFO", "OK")
-"""The words in brackets, worst first. OK is for a good result alone."""
+    from watchdogd.notify.routing import MessageRules
 
 BODY_LIMIT = 16_000
 """Characters of a body: far below Slack's 50 blocks of 3,000, and what a phone still shows."""
@@ -46,40 +44,6 @@ _OPEN = frozenset(
 _ONE_OF_MANY = re.compile(r"\S*[/\d]\S*")
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Route of one check's messages, and what to read when they come.
-
-    `foreign`: its plugin is the user's own, so that any of its subjects may be one of many. `only`: the
-    severities that go to some of the channels.
-    """
-
-    channels: tuple[str, ...] = ()
-    runbook: str = ""
-    foreign: bool = False
-    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class MessageRules:
-    """Rules that hold for all messages.
-
-    `channels` for checks without a route. `threaded` are those that can take what is quiet without waking
-    anybody, `standing` those at which what was told stands until it is told to be over. `only` are the
-    severities that come to some channels, whatever the route. `name` is the daemon's.
-    `host` is where it watches from. `command` is how its verbs are called for this home.
-    """
-
-    channels: tuple[str, ...] = ()
-    escalate_to: tuple[str, ...] = ()
-    threaded: frozenset[str] = field(default_factory=frozenset)
-    standing: frozenset[str] = field(default_factory=frozenset)
-    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    name: str = "watchdogd"
-    host: str = ""
-    command: str = "watchdogd"
-
-
 def compose(
     events: Iterable[IncidentEvent],
     routes: Mapping[str, Route],
@@ -92,7 +56,7 @@ def compose(
     """
     letters: dict[str, dict[str, list[IncidentEvent]]] = defaultdict(lambda: defaultdict(list))
     for event in events:
-        for channel in _channels(event, routes, rules):
+        for channel in channels_of(event, routes, rules):
             letters[channel][event.target].append(event)
     notifications = []
     for channel, targets in letters.items():
@@ -119,62 +83,8 @@ def test_message(name: str, host: str, now: float) -> Message:
 test_message.__test__ = False  # type: ignore[attr-defined]  # so that pytest does not take it for a test
 
 
-def _channels(event: IncidentEvent, routes: Mapping[str, Route], rules: MessageRules) -> list[str]:
-    """Return where one event goes, each channel once."""
-    route = routes.get(event.check)
-    only = (route.only if route else {}, rules.only)
-    severities = _severities(event)
-    channels = tuple(
-        name
-        for name in (route.channels if route else rules.channels)
-        if any(all(each in few.get(name, severities) for few in only) for each in severities)
-    )
-    if event.kind is EventKind.ESCALATION:
-        channels = rules.escalate_to
-    elif event.incident and event.incident.escalated_at is not None:
-        channels = (*channels, *rules.escalate_to)
-    if event.calm:  # of people: everybody reads it, and no pager is woken
-        return [name for name in dict.fromkeys(channels) if name not in rules.standing]
-    if not event.quiet:
-        return list(dict.fromkeys(channels))
-    ended = sorted(rules.standing) if event.kind is EventKind.RESOLVED else ()
-    fit = rules.threaded | rules.standing if _lowers(event) else rules.threaded
-    return [name for name in dict.fromkeys((*channels, *ended)) if name in fit]
-
-
-def _severities(event: IncidentEvent) -> frozenset[str]:
-    """Return by which it is routed: an end and what eases by all that was told of the incident."""
-    incident = event.incident
-    if incident is None or event.kind is EventKind.NOTICE:
-        return frozenset({_word(event)})
-    told = {status.name for status in (*incident.notified_as, incident.notified) if status is not None}
-    ends = event.kind in (EventKind.RESOLVED, EventKind.EASED) and told
-    return frozenset(told if ends else {incident.status.name})
-
-
-def _lowers(event: IncidentEvent) -> bool:
-    """Return whether less stands by it than was told: also the end of a check that is no more."""
-    incident = event.incident
-    if incident is None or incident.notified is None:
-        return False
-    return event.kind is EventKind.RESOLVED or (event.kind is EventKind.EASED and not incident.silent)
-
-
-def _word(event: IncidentEvent) -> str:
-    """Return the word in brackets."""
-    if event.kind is EventKind.RESOLVED:
-        return "RESOLVED"
-    if event.kind is EventKind.REMINDER:
-        return "REMINDER"
-    if event.kind is EventKind.NOTICE:
-        return event.label
-    if event.kind is EventKind.ACKNOWLEDGED:
-        return "INFO"
-    return event.incident.status.name if event.incident else "OK"
-
-
 def _rank(event: IncidentEvent) -> tuple[int, float]:
-    return ORDER.index(_word(event)), event.at
+    return ORDER.index(word_of(event)), event.at
 
 
 def _fact(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
@@ -184,7 +94,7 @@ def _fact(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
 
 def _headline(event: IncidentEvent, routes: Mapping[str, Route], more: int = 0) -> str:
     fact = f"{_subject(event, routes)}{event.summary}"
-    return message_wording.first_line(_word(event), event.target, fact, more, event.suspect)
+    return message_wording.first_line(word_of(event), event.target, fact, more, event.suspect)
 
 
 def _subject(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
@@ -214,21 +124,25 @@ def _message(
     headline = _headline(worst, routes, _others(group))
     fact = _fact(worst, routes)
     whole = message_wording.fits(
-        _word(worst), worst.target, f"{_subject(worst, routes)}{worst.summary}", _others(group), worst.suspect
+        word_of(worst),
+        worst.target,
+        f"{_subject(worst, routes)}{worst.summary}",
+        _others(group),
+        worst.suspect,
     )
     nobody = worst.incident if worst.kind is EventKind.ESCALATION else None
     parts = ["" if whole else fact, message_wording.unacknowledged(nobody, now) if nobody else ""]
     parts += [_answers(group, rules.command), _account(worst, now, lines=40)]
     for event in group[1:SHOWN]:
-        parts += [f"[{_word(event)}] {_fact(event, routes)}", _account(event, now, lines=8)]
+        parts += [f"[{word_of(event)}] {_fact(event, routes)}", _account(event, now, lines=8)]
     parts.append("\n".join(_headline(event, routes) for event in group[SHOWN:]))
     parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
     parts += [_replies(group, rules.command), _watcher(rules, worst)]
     return Message(
         headline=headline,
-        line="" if whole else f"[{_word(worst)}] {one_line(worst.target, 100)}: {fact}",
+        line="" if whole else f"[{word_of(worst)}] {one_line(worst.target, 100)}: {fact}",
         body=_body(parts),
-        status=_word(worst),
+        status=word_of(worst),
         target=one_line(worst.target, 100),
         thread=_thread(opener or worst),
         at=worst.at,
@@ -243,7 +157,7 @@ def _message(
 
 def _others(group: Sequence[IncidentEvent]) -> int:
     """Return how many further things a message tells of, beside what people or jobs do."""
-    first, *others = ((each.incident.id if each.incident else each.summary, _word(each)) for each in group)
+    first, *others = ((each.incident.id if each.incident else each.summary, word_of(each)) for each in group)
     return len({about for about, word in others if word != "INFO" and about != first[0]})
 
 

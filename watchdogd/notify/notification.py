@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ORDER = ("CRITICAL", "UNKNOWN", "WARNING", "REMINDER", "RESOLVED", "ACTION", "INFO", "OK")
+"""The words in brackets, worst first. OK is for a good result alone."""
 URGENT = "urgent"
 """The word of what nobody acknowledged."""
 
