@@ -10,11 +10,11 @@ it was begun, would not load: that is told as well. Where DeepSpeed's `latest` o
 `latest_checkpointed_iteration.txt` lies beside them, one that is newer than that file and further than the
 step in it is not finished. One that is being written just now is not judged.
 
-Each is held against the whole one before it: shards that are missing, empty or short, and a tracker that
-names what is not there or not whole, are a WARNING, and CRITICAL where no whole one younger than twice
-`checkpoint_every` is left. Fewer whole ones than `keep` are a WARNING too. How long a save takes
-(`save_time`), as far as the times of its files tell, and the share of the time that goes into it
-(`save_share`) are metrics.
+Files of one step are one checkpoint. Each is held against the whole one before it: shards that are missing,
+empty or short, and a tracker that names what is not there or not whole, are a WARNING, and CRITICAL where no
+whole one younger than twice `checkpoint_every` is left. Fewer whole ones than `keep` are a WARNING too. How
+long a save takes (`save_time`), as far as the times of its files tell, and the share of the time that goes
+into it (`save_share`) are metrics.
 
 What a checkpoint usually weighs, and how often one comes, is what the disks' forecast counts with. One that
 grows is a sign that the run works: log_staleness waits for as long as it does, two hours at most.

@@ -6,6 +6,8 @@ out-of-memory killer and Python's traceback write there, whatever file the train
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import re
 import stat
@@ -132,17 +134,24 @@ def _numbers(text: str) -> set[str]:
 
 
 def _outputs(job: Remains, log: str) -> list[str]:
-    """Return the files of the job's output that it wrote, without the run's log."""
+    """Return the files of its output that the job wrote, without the run's log and what may be another's."""
     found = []
-    for path in job.outputs:
-        try:
-            seen = os.stat(path)
-        except OSError:
-            continue
-        theirs = stat.S_ISREG(seen.st_mode) and seen.st_mtime >= (job.started_at or 0.0) - SLACK
-        if theirs and not (log and os.path.samefile(path, log)):
-            found.append(path)
+    for pattern in job.outputs:
+        written = [
+            path
+            for path in glob.glob(log_files.output_of(pattern, job.id, job.raw_id))
+            if _is_theirs(path, (job.started_at or 0.0) - SLACK)
+        ]
+        found += [path for path in written if len(written) == 1 and not (log and os.path.samefile(path, log))]
     return found
+
+
+def _is_theirs(path: str, since: float) -> bool:
+    """Return True if it is a plain file that was written to since then."""
+    with contextlib.suppress(OSError):
+        seen = os.stat(path)
+        return stat.S_ISREG(seen.st_mode) and seen.st_mtime >= since
+    return False
 
 
 def _own_log(log: str, job: Remains, written: Collection[str]) -> str:

@@ -538,6 +538,21 @@ def test_output_of_an_earlier_job_tells_no_cause(watch: Watch, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    ("pattern", "known"),
+    [("e_%J.err", True), ("%8A-%N.[1].err", True), ("%N.err", False), ("e_%a-%j", False)],
+)
+def test_letters_that_scontrol_leaves_in_names_of_outputs_are_filled_in(
+    watch: Watch, tmp_path: Path, pattern: str, known: bool
+) -> None:
+    for name in ("e_88.err", "e_87.err", "00000088-n3.[1].err", "n3.err", "n4.err"):
+        (tmp_path / name).write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n")
+        os.utime(tmp_path / name, (START + 85, START + 85))
+    watch.look(job())
+    gone = the(watch.look(ends=(end(at=START + 90, outputs=(str(tmp_path / pattern),)),)))
+    assert ("out of memory" in gone.summary) == known
+
+
+@pytest.mark.parametrize(
     ("said", "node"),
     [
         ("[rank5]: RuntimeError: CUDA error: uncorrectable ECC error encountered", "n3"),

@@ -19,6 +19,7 @@ from glob import escape
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from watchdogd.system.number import digits
 from watchdogd.system.smallfile import check_answers
 
 if TYPE_CHECKING:
@@ -197,6 +198,19 @@ def glob_of(pattern: str, job: Job) -> str:
         parts += [plain(path[at : found.start()]), _replaced(found[2], job)]
         at = found.end()
     return re.sub(r"\*{2,}", "*", "".join([*parts, plain(path[at:])]))
+
+
+def output_of(pattern: str, job_id: str, raw_id: str) -> str:
+    """Return the glob for a job's output as scontrol shows it: with some letters left (`%J`, `%N`, `%4j`)."""
+    array, _, task = job_id.partition("_")
+    known = {"A": array, "a": task, "j": raw_id, "J": raw_id, "%": "%"}
+    parts, at = [], 0
+    for found in _LETTER.finditer(pattern):
+        text = known.get(found[2]) or "*"
+        width = min(digits(found[1] or "0"), 10) if text.isdecimal() else 0
+        parts += [escape(pattern[at : found.start()]), text.zfill(width)]
+        at = found.end()
+    return "".join([*parts, escape(pattern[at:])])
 
 
 def is_anybodys(glob: str, job: Job) -> bool:
