@@ -91,6 +91,11 @@ def is_busy(gpu: Gpu) -> bool:
     return (gpu.utilisation or 0.0) >= HIGH
 
 
+def waits(gpu: Gpu) -> bool:
+    """Return whether it waits for others: at full utilisation, and a power near idle."""
+    return is_busy(gpu) and _near_idle(gpu, None, None)
+
+
 def _held(gpu: Gpu) -> bool:
     """Return True if somebody holds it, or if its memory is not told."""
     return gpu.vram is None or gpu.vram >= _HELD or (gpu.vram_used or 0) >= _HELD_BYTES

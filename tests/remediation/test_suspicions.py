@@ -13,7 +13,7 @@ from watchdogd.parsers.nccl_ras_models import RasMember
 from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
 from watchdogd.remediation import accusations, nccl_suspects
-from watchdogd.stacks.stack_folding import Process
+from watchdogd.stacks.stack_folding import COLLECTIVE, Process
 
 SIZE = 8
 
@@ -44,6 +44,7 @@ def absent(*ranks: int) -> tuple[Accused, ...]:
 
 
 BUSY, IDLE = Gpu(1, utilisation=100.0), Gpu(1, utilisation=0.0)
+WAITING = replace(BUSY, power_w=120.0, power_cap_w=700.0, pids=(105,))
 STRANGER = Accused(ABSENT, RasMember(3, "198.51.100.7", 4711, 3), "d0d0", SIZE)
 
 
@@ -76,6 +77,20 @@ STRANGER = Accused(ABSENT, RasMember(3, "198.51.100.7", 4711, 3), "d0d0", SIZE)
         # its own GPU is busy: it may wait for that, while others run ahead
         ([node(1, ras=""), node(2, accused=(behind(),), gpus=(BUSY,))], [], {5: FAIR}, False),
         ([node(1, ras=""), node(2, accused=(behind(),), gpus=(IDLE,))], [], {5: SURE}, False),
+        # it waits, as the others do: they run ahead, or one of them left an operation out
+        ([node(1, ras=""), node(2, accused=(behind(),), gpus=(WAITING,))], [], {5: WEAK}, False),
+        (
+            [node(1, ras=""), node(2, accused=(behind(),), gpus=(replace(WAITING, pids=()),) * 4)],
+            [],
+            {5: WEAK},
+            False,
+        ),
+        (
+            [node(1, ras=""), node(2, accused=(behind(),), gpus=(replace(WAITING, pids=(104, 105)),))],
+            [],
+            {5: FAIR},
+            False,
+        ),
         # another job's RAS answers: it speaks of a node that is none of the job's
         ([node(1, ras=""), node(2, accused=(behind(), STRANGER))], [], {}, False),
         ([node(1, accused=(STRANGER,))], ["n2"], {3: SURE}, False),
@@ -222,7 +237,8 @@ def test_what_the_gpus_say() -> None:
 
 
 def guard(rank: int, step: int | None = 41, function: str = "all_reduce", line: int = 7) -> Process:
-    file = "torch/distributed/distributed_c10d.py" if function == "all_reduce" else "train.py"
+    waits = COLLECTIVE.fullmatch(function)
+    file = "torch/distributed/distributed_c10d.py" if waits else "train.py"
     frames = (Frame(function, file, line, f"/x/site-packages/{file}" if "/" in file else f"/home/{file}"),)
     dump = StackDump(100 + rank, threads=(Thread(id="1", name="MainThread", frames=frames),))
     return Process(f"n{rank // 4 + 1}", 100 + rank, rank, samples=(dump,), step=step)
@@ -274,6 +290,25 @@ EXPECTED = {rank: f"n{rank // 4 + 1}" for rank in range(SIZE)}
 def test_what_the_guards_say(guards: list[Process], said: list[Suspect]) -> None:
     expected = {} if len(guards) == 2 else EXPECTED
     assert list(accusations.of_guards(guards, expected)) == said
+
+
+@pytest.mark.parametrize(
+    ("places", "strengths"),
+    [
+        ({2: "all_gather"}, {2: FAIR}),
+        ({2: "barrier"}, {2: FAIR}),
+        ({2: "recv"}, {2: WEAK}),  # from another stage of the pipeline
+        ({2: "synchronize"}, {2: WEAK}),
+        ({2: "all_gather", 3: "all_gather"}, {2: WEAK, 3: WEAK}),  # tensor parallel, beside data parallel
+        ({2: "all_gather", 3: "save"}, {3: FAIR}),  # the one waits for the other
+        ({2: "all_gather", 3: ""}, {2: WEAK}),  # it may wait for who wrote nothing
+    ],
+)
+def test_ranks_in_another_collective(places: dict[int, str], strengths: dict[int, int]) -> None:
+    stacks = [
+        guard(rank, function=places.get(rank, "all_reduce")) for rank in range(SIZE) if places.get(rank) != ""
+    ]
+    assert {each.rank: each.strength for each in accusations.of_guards(stacks, {}, SIZE)} == strengths
 
 
 def test_notes_where_nobody_is_accused() -> None:

@@ -5,6 +5,7 @@ Few are accused beside many: what half of them have in common is no verdict.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,8 @@ from watchdogd.stacks.stack_folding import Group, Process
 BUSY, SLOW_CLOCK, LIKE_POWER, PEERS = 50.0, 0.8, 0.8, 4
 """Per cent of utilisation from which a GPU works; the share of its peers' clock below which it is slow, that
 of its power which they draw at least, and how many there are at least, itself among them."""
+_COLLECTIVE = re.compile("all|reduce|gather|scatter|broadcast|bcast|barrier", re.IGNORECASE)
+"""What a rank enters together with others, other than a message or the wait for a GPU."""
 GPU, GUARD, NODE = "GPU", "Guard", "node"
 
 
@@ -99,10 +102,12 @@ def _is_minority(part: int, whole: int) -> bool:
     return 0 < 2 * part < whole
 
 
-def of_guards(processes: Sequence[Process], expected: Mapping[int, str]) -> Iterator[Suspect]:
+def of_guards(
+    processes: Sequence[Process], expected: Mapping[int, str], size: int | None = None
+) -> Iterator[Suspect]:
     """Compare the ranks' steps, where their stacks stand, and who wrote nothing.
 
-    `expected`: rank → node of those whose Guards are known to beat.
+    `expected`: rank → node of those whose Guards are known to beat; `size`: how many ranks there are.
     """
     ranked = [each for each in processes if each.rank is not None]
     steps = {each.rank: each.step for each in ranked if each.step is not None}
@@ -117,15 +122,16 @@ def of_guards(processes: Sequence[Process], expected: Mapping[int, str]) -> Iter
     if ranked and (len(expected) == 1 or _few(len(mute), len(expected))):
         for rank in mute:
             yield Suspect(GUARD, "does not answer its Guard's call", FAIR, rank, expected[rank])
-    yield from _of_stacks(ranked)
+    yield from _of_stacks(ranked, all_wrote=len({each.rank for each in ranked}) == size)
 
 
-def _of_stacks(ranked: Sequence[Process]) -> Iterator[Suspect]:
+def _of_stacks(ranked: Sequence[Process], *, all_wrote: bool = False) -> Iterator[Suspect]:
     """Accuse the few that stand elsewhere than all others.
 
     Those wait in a collective, or at one place, as they do in backward, where no Python frame says that it
     communicates. Another line of the same function says little: one rank alone may write the log, and wait
-    for its GPU there.
+    for its GPU there. So does another collective, in which a part of the run may wait for who holds it up,
+    but that of one rank alone, where all ranks wrote and all wait.
     """
     folded = stack_folding.fold(ranked)
     waiting = [group for group in folded.others if group.waits_in] or [*folded.others[:1]]
@@ -134,7 +140,11 @@ def _of_stacks(ranked: Sequence[Process]) -> Iterator[Suspect]:
         return
     for each, group in odd:
         what = f"stands in {_place(group)}, the others in {_place(waiting[0])}"
-        strength = WEAK if _function(group) == _function(waiting[0]) else FAIR
+        if group.waits_in and waiting[0].waits_in:
+            alone = all_wrote and len(odd) == 1 and _COLLECTIVE.search(group.waits_in)
+            strength = FAIR if alone else WEAK
+        else:
+            strength = WEAK if _function(group) == _function(waiting[0]) else FAIR
         yield Suspect(GUARD, what, strength, each.rank, each.node, pid=each.pid)
 
 

@@ -23,12 +23,14 @@ SOURCE = "NCCL"
 def of_stalled(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[Suspect]:
     """Return whom RAS accuses of a stall.
 
-    Who launched fewest may wait for its own GPU while others run ahead: not sure where that one is busy.
+    Who launched fewest may wait for its own GPU while others run ahead: not sure where that one is busy, and
+    rather not where that one waits.
     """
     nodes = _own(nodes, silent)
     places, charges = _Places.of(nodes, silent), _charges(nodes)
     moving = any(node.moving for node in nodes if node.ras)
     busy = {(node.node, gpu.index) for node in nodes for gpu in node.gpus if activity.is_busy(gpu)}
+    held = held_up(nodes)
     apart, seen = unreached(nodes, silent), set()
     for node in nodes if charges else ():
         for each in node.accused:
@@ -39,8 +41,9 @@ def of_stalled(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iter
             seen.add(charge)
             agreed = all(charge in theirs for theirs in charges.values())
             sure = agreed and not each.unsure and not moving and not places.may_wait(each)
-            held = each.how == BEHIND and (where, each.member.gpu) in busy
-            yield places.accusation(each, sure and not held)
+            its_gpu = (where, each.member.gpu) if each.how == BEHIND else None
+            said = places.accusation(each, sure and its_gpu not in busy)
+            yield replace(said, strength=WEAK) if its_gpu in held else said
 
 
 def of_slow(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
@@ -82,6 +85,21 @@ def world(nodes: Sequence[NodeRanks]) -> int | None:
     """Return how many ranks the run has, as its processes were told."""
     sizes = {count(each.env.get("WORLD_SIZE", "")) for node in nodes for each in node.processes} - {None}
     return sizes.pop() if len(sizes) == 1 else None
+
+
+def held_up(nodes: Sequence[NodeRanks]) -> dict[tuple[str, int | None], tuple[int, ...]]:
+    """Return node and number of the GPUs that wait for others' → the processes on it.
+
+    What has nothing to compute but waits is held up by others: a process that is stuck leaves its GPU idle.
+    GPUs that several ranks share tell of none.
+    """
+    return {
+        (node.node, gpu.index): gpu.pids
+        for node in nodes
+        for gpu in node.gpus
+        if activity.waits(gpu)
+        and (len(gpu.pids) == 1 or (not gpu.pids and len(node.processes) <= len(node.gpus)))
+    }
 
 
 def _own(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> list[NodeRanks]:

@@ -18,6 +18,7 @@ from functools import partial
 from itertools import islice
 
 from watchdogd.batch import node_steps, slurmtext
+from watchdogd.batch.run_models import WEAK
 from watchdogd.config import switch_places
 from watchdogd.errors import UnreadableError, UsageError, WatchdogError
 from watchdogd.home import suspect_nodes
@@ -88,9 +89,15 @@ class RunEvidence:
             for each in node.processes
             if each.rank is not None and any((short(node.node), pid) in self.beats for pid in each.pids)
         }
+        waiting = nccl_suspects.held_up(self.nodes).items()
+        held = {(short(node), pid) for (node, _), pids in waiting for pid in pids}
+        of_guards = accusations.of_guards(self.guards, beating, nccl_suspects.world(self.nodes))
         return [
             *accusations.of_nodes(self.nodes, self.silent),
-            *accusations.of_guards(self.guards, beating),
+            *(
+                replace(each, strength=WEAK) if (short(each.node), each.pid) in held else each
+                for each in of_guards
+            ),
         ]
 
 
