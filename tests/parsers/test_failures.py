@@ -323,6 +323,33 @@ def test_the_report_of_torchrun_names_host_and_rank() -> None:
     assert [cause.sentence for cause in find(read_lines(text)[0])] == ["a task failed on node n07 on rank 13"]
 
 
+def test_a_host_that_calls_itself_localhost_is_no_node() -> None:
+    text = b"Root Cause (first observed failure):\n  host : localhost\n  rank : 1 (local_rank: 1)\n"
+    text += b"  exitcode : -9 (pid: 26)\n"
+    (cause,) = find(read_lines(text)[0])
+    assert (cause.sentence, cause.node) == ("killed (SIGKILL) on rank 1", "")
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("-9 (pid: 26)  (SIGKILL)", "killed (SIGKILL) on node n07 on rank 13"),
+        ("1 (pid: 26)", "no connection between ranks on rank 2"),  # it may be the first that noticed
+    ],
+)
+def test_who_was_killed_before_all_others_ended_is_the_root(code: str, sentence: str) -> None:
+    """The others say what came of it; theirs are ended with signals too."""
+    text = (
+        "[rank2]: RuntimeError: Connection closed by peer\nFailures:\n[1]:\n  host      : n07\n"
+        "  rank      : 14 (local_rank: 6)\n  exitcode  : -9 (pid: 27)  (SIGKILL)\n"
+        "Root Cause (first observed failure):\n[0]:\n  host      : n07\n  rank      : 13 (local_rank: 5)\n"
+        f"  exitcode  : {code}\n"
+    )
+    cause = root(find(read_lines(text.encode())[0]))
+    assert cause
+    assert cause.sentence == sentence
+
+
 @pytest.mark.parametrize(
     "text",
     [

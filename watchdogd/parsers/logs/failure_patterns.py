@@ -6,6 +6,7 @@ from watchdogd.parsers.logs.root_causes import EXCEPTION, EXIT_CODE, EXIT_OF, OF
 
 CONNECTION = "no connection between ranks"
 """The kind of which a later line may say that it is over."""
+KILLED = "killed (SIGKILL)"
 PROGRAM = "error in the program"
 """Any exception that is of no better known kind."""
 LAST_ERROR, ENDED = "last error in the log", "end of a program"
@@ -82,7 +83,7 @@ KINDS = (
         r"|out after \d+ seconds waiting for clients",
     ),
     kind(
-        "killed (SIGKILL)",
+        KILLED,
         4,
         "signal 9 (sigkill)",
         "signal 9 (killed)",
@@ -91,7 +92,7 @@ KINDS = (
         "with signal sigkill",
         "exit code 137",
     ),
-    kind("killed (SIGKILL)", 4, "exitcode", ": line ", only=rf"{EXIT_OF}9\b|: line \d+: +\d+ Killed\b"),
+    kind(KILLED, 4, "exitcode", ": line ", only=rf"{EXIT_OF}9\b|: line \d+: +\d+ Killed\b"),
     kind(
         "collective failed",
         4,
@@ -212,7 +213,7 @@ CONSEQUENCES = frozenset(
         CONNECTION,
         "collective timed out",
         "collective failed",
-        "killed (SIGKILL)",
+        KILLED,
         "terminated (SIGTERM)",
         "cancelled",
     }

@@ -13,6 +13,7 @@ from watchdogd.parsers.logs.failure_patterns import (
     CONSEQUENCES,
     ENDED,
     FATAL,
+    KILLED,
     KINDS,
     LAST_ERROR,
     PROGRAM,
@@ -34,7 +35,8 @@ class Cause:
     `peer`: the address or name of the host at the other end of a connection that failed. `rank`: what stood
     before the line for who wrote it, empty where nothing did. `death`: the line has the form in which a
     program says that it ends, and is no mere mention. `core`: the core file that the line names. `node`: of
-    which it speaks, or on which its rank ran as a launcher's report has it.
+    which it speaks, or on which its rank ran as a launcher's report has it. `first`: its launcher saw nobody
+    end before.
     """
 
     kind: str
@@ -44,6 +46,7 @@ class Cause:
     death: bool = False
     core: str = ""
     node: str = ""
+    first: bool = False
 
 
 _OVERCOME = re.compile(r"(?<!not )(?<!be )\b(?:succeeded|recovered|reconnected|corrected)\b")
@@ -83,7 +86,9 @@ _NODE = re.compile(
     r"|, node:? ([\d._-]{0,99}[A-Za-z][\w.-]{0,255})(?:,|$)"
 )
 _OF_NCCL = re.compile(r"([\w.-]++):\d+:\d+ \[\d+\] .*NCCL WARN")
-_OF_ELASTIC = re.compile(r"^\s+(host|rank)\s*: (\S+)")
+_OF_ELASTIC = re.compile(r"^\s+(host|rank)\s*: (?!localhost\b)(\S+)")
+_TOLD = {"host": "node", "rank": "rank"}
+_FIRST = re.compile(r"^Root Cause \((first) observed failure\):|^(Failures):")
 _OF_HYDRA = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT (\S+)")
 """Place of the process of whose death Intel MPI and MPICH report in the next line."""
 _CORE = re.compile(r"(?i:core)\b[^/\n]{0,99}(/\S{0,300}?core[\w.-]*+)")
@@ -164,14 +169,15 @@ def _without_former(found: list[Cause], cause: Cause) -> list[Cause]:
 def root(causes: Sequence[Cause]) -> Cause | None:
     """Return the cause nearest to the root; of equals the first that says more than its kind.
 
-    An exception is the root where it came before what the other ranks then tell of it. Who says why, and then
-    that it ends, has ended.
+    An exception is the root where it came before what the other ranks then tell of it, and so is the kill of
+    whom its launcher saw end first. Who says why, and then that it ends, has ended.
     """
     first = next((index for index, cause in enumerate(causes) if cause.kind in CONSEQUENCES), len(causes))
     raised = next((each for each in causes[:first] if each.kind == PROGRAM and _says_more(each)), None)
     nearest = min(causes, key=lambda each: (_WEIGHTS[each.kind], not _says_more(each)), default=None)
-    if raised and nearest and nearest.kind in CONSEQUENCES:
-        return raised
+    killed = next((each for each in causes if each.first and each.kind == KILLED), None)
+    if nearest and nearest.kind in CONSEQUENCES and (raised or killed):
+        return killed or raised
     ended = nearest and any(
         each.kind == ENDED and each.death and each.rank == nearest.rank for each in causes
     )
@@ -196,6 +202,8 @@ def _settled(cause: Cause, line: LogLine, low: str) -> bool:
 
 def _ran_at(text: str) -> dict[str, str]:
     """Return the host and the rank of which a launcher's report speaks in its next lines."""
+    if head := _FIRST.match(text):
+        return {"order": head[1] or ""}
     hydra = _OF_HYDRA.match(text)
     return {"rank": hydra[1], "host": hydra[2]} if hydra else dict(_OF_ELASTIC.findall(text))
 
@@ -216,10 +224,12 @@ def _of_line(
             core = _core_of(kind, line.text)
             places = _places(kind, line, peer, core)
             if ("exitcode" in low or "by signal" in low) and not places:
-                places = [f"on {'node' if what == 'host' else what} {which}" for what, which in told.items()]
+                whose = ((_TOLD[what], which) for what, which in told.items() if what in _TOLD)
+                places = [f"on {what} {which}" for what, which in whose]
             node = _node_of(kind, line) or told.get("host", "")
             death = _is_death(kind.name, line.text)
-            return Cause(kind.name, " ".join([kind.name, *places]), peer, line.rank, death, core, node)
+            first = "exitcode" in low and bool(told.get("order"))
+            return Cause(kind.name, " ".join([kind.name, *places]), peer, line.rank, death, core, node, first)
     return None
 
 
