@@ -147,6 +147,44 @@ def test_the_worst_run_stands_first() -> None:
     assert [line.split()[0] for line in lines[begin + 1 : begin + 4]] == ["moe", "x-odd", "x-calm"]
 
 
+def test_of_incidents_as_bad_what_a_run_stands_still_for_comes_first_and_stands_once() -> None:
+    def opened(number: int, check: str, status: str = "CRITICAL", **more: object) -> dict[str, Any]:
+        told = {"id": number, "check": check, "subject": "", "status": status, "summary": "s"}
+        return {**told, "opened_at": iso(NOW - 900 + number), **more}
+
+    told = [
+        opened(1, "a/checkpoint_age"),
+        opened(2, "moe/log_staleness"),
+        opened(3, "gone/job_liveness"),
+        opened(4, "watchdogd", "WARNING", target="night-watch"),
+        opened(5, "cron.hourly/tidy", "UNKNOWN"),
+    ]
+    checks = [
+        stalled(seen("moe/log_staleness", "CRITICAL")),
+        {**seen("gone/job_liveness", "CRITICAL"), "run_state": "gone"},
+        seen("cron.hourly/tidy", "UNKNOWN"),
+        seen("cron.hourly/well"),
+    ]
+    lines = shown(picture(*checks, incidents=told))
+    assert [line[1] for line in lines if line.startswith("#")] == ["2", "3", "1", "4", "5"]
+    assert any("night-watch: s" in line for line in lines)
+    assert sum("cron.hourly/tidy" in line for line in lines) == 1
+    assert any(line.startswith("OK cron.hourly/well") for line in lines)
+
+
+def test_a_switch_that_watchdogd_pressed_is_said_to_be() -> None:
+    pressed = {
+        "run": "moe",
+        "switch": "kill",
+        "by": "root",
+        "at": iso(NOW - 60),
+        "reason": "on_hang, incident 4",
+    }
+    lines = shown(picture(switches=[{**pressed, "automatic": True}, {**pressed, "reason": "bad data"}]), 120)
+    assert "kill switch of moe pressed by watchdogd 1m ago (on_hang, incident 4)" in lines
+    assert "kill switch of moe set by root 1m ago: bad data" in lines
+
+
 def test_open_incidents_stand_before_the_runs_and_are_told_once() -> None:
     incident = {
         "id": 7,

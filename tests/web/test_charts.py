@@ -25,7 +25,7 @@ def test_a_disk_has_its_capacity_and_its_forecast_drawn_on() -> None:
         ChartLine("capacity", ((0.0, 100.0), (60.0, 100.0)), dashed=True),
         ChartLine("forecast", ((60.0, 20.0), (540.0, 100.0)), dashed=True),
     )
-    assert of_bytes.figures == (("used", 20.0, 10.0, 20.0),)
+    assert of_bytes.figures == (("used", 20.0, 10.0, 20.0, 60.0, 60.0),)
     assert (of_inodes.title, of_inodes.unit, len(of_inodes.lines)) == ("inodes used", "", 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from watchdogd.system.account import own_name
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.system.text import close_to
 from watchdogd.units import format_duration
+from watchdogd.web.columns import standstills
 
 if TYPE_CHECKING:
     import argparse
@@ -54,7 +56,14 @@ def _list(args: argparse.Namespace) -> int:
         known = open_incidents(home) or {}
         print_json([_json(home, incident, known.get(incident.id, {})) for incident in found])
         return 0
-    for incident in sorted(found, key=lambda incident: incident.opened_at if args.all else incident.weight):
+    if args.all:
+        found.sort(key=lambda incident: incident.opened_at)
+    else:
+        standing: frozenset[tuple[str, str]] = frozenset()
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            standing = standstills(_last_round(home))
+        found.sort(key=lambda incident: incident.weight_among(standing))
+    for incident in found:
         print_line(_line(incident, now))
     if not found:
         print_line("no incidents" if args.all else "no open incidents")
@@ -108,12 +117,17 @@ def _acknowledge(args: argparse.Namespace) -> int:
 def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:
     """Return the open incidents of the daemon's last round by number; None where they cannot be read."""
     try:
-        listed = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["incidents"]
-        return {int(incident["id"]): incident for incident in listed}
-    except FileNotFoundError:
-        return {}  # no round was judged yet
+        return {int(incident["id"]): incident for incident in _last_round(home)["incidents"]}
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _last_round(home: Home) -> dict[str, Any]:
+    """Return status.json, as far as this verb needs it; OSError and others where it cannot be read."""
+    try:
+        return dict(parse_json(read_plain(home.status, limit=STATUS_LIMIT)))
+    except FileNotFoundError:
+        return {"incidents": [], "checks": []}  # no round was judged yet
 
 
 def _chosen(number: int, known: dict[int, dict[str, Any]] | None) -> dict[str, Any]:

@@ -29,6 +29,8 @@ from watchdogd.web.columns import (
     disk_checks,
     doubt,
     room_of,
+    standstills,
+    switch_line,
     time_of,
 )
 
@@ -47,7 +49,7 @@ BAR = 16
 """Signs that a disk's bar is long."""
 STYLES = {"CRITICAL": "bold red", "WARNING": "yellow", "UNKNOWN": "magenta"}
 """How a result is coloured, by its status."""
-_SEVERITY = {status.name: status.severity for status in Status}
+_WEIGHTS = {status: weight for weight, status in enumerate(STYLES)}
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STATE_STYLES = {
     "running": "green",
@@ -204,7 +206,7 @@ if TYPE_CHECKING:
 def overview(home: Home, status: StatusFile, now: float) -> Group:
     """Everything: who watches, what is open, then runs, disks, other checks, and what else is to be said."""
     parts: list[RenderableType] = [*_head(home, status, now)]
-    parts += [_incidents(status["incidents"], now)] if status["incidents"] else []
+    parts += [_incidents(_by_weight(status), now)] if status["incidents"] else []
     parts += [_action(each, now) for each in status.get("actions", [])]
     columns = columns_of(status)
     if runs := results_of("run", status, now):
@@ -260,6 +262,19 @@ def _link(link: Mapping[str, Any]) -> str:
     return f"link: job {link.get('job_id')}{where}{until}; {then}"
 
 
+def _by_weight(status: StatusFile) -> list[Mapping[str, Any]]:
+    """Return the open incidents, which are by weight; of those as bad, runs that stand still first."""
+    standing = standstills(status)
+    return sorted(
+        status["incidents"],
+        key=lambda each: (
+            _WEIGHTS.get(each["status"], len(_WEIGHTS)),
+            bool(each.get("acknowledged_by")),
+            (each["check"], each["subject"] or "") not in standing,
+        ),
+    )
+
+
 def _incidents(incidents: Iterable[Mapping[str, Any]], now: float) -> Table:
     """Return a line an incident; what does not fit into it goes on below its text."""
     table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
@@ -295,7 +310,7 @@ def _others(status: StatusFile, now: float) -> Iterator[Text]:
     Good checks of neither run nor disk, bad results without an incident, switches, silences, troubles.
     """
     opened = {(incident["check"], incident["subject"] or "") for incident in status["incidents"]}
-    for seen in sorted(status["checks"], key=lambda seen: -_SEVERITY.get(seen["status"], 0)):
+    for seen in sorted(status["checks"], key=lambda seen: _WEIGHTS.get(seen["status"], len(_WEIGHTS))):
         own = seen["check"] == "watchdogd"
         if own or (seen["check"], seen["subject"] or "") in opened:
             continue
@@ -304,9 +319,7 @@ def _others(status: StatusFile, now: float) -> Iterator[Text]:
             yield text.append(f" {named(seen['check'], seen['subject'])}: {one_line(seen['summary'])}")
     for switch in status.get("switches", []):
         ago = format_duration(max(now - time_of(switch["at"]), 0.0))
-        reason = f": {switch['reason']}" if switch["reason"] else ""
-        line = f"{switch['switch']} switch of {switch['run']} set by {switch['by']} {ago} ago{reason}"
-        yield Text(one_line(line), style="yellow")
+        yield Text(one_line(f"{switch_line(switch)[0]} {ago} ago{switch_line(switch)[1]}"), style="yellow")
     for silence in status.get("silences", []):
         reason = f": {one_line(silence['reason'])}" if silence["reason"] else ""
         until = f"{_clock(silence['until'])} by {one_line(silence['by'])}"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from watchdogd.plugin import Recovery, Result, Status
@@ -104,14 +104,21 @@ class Incident:
         return self.opened_at if self.since is None else self.since
 
     @property
-    def weight(self) -> tuple[bool, bool, bool, bool, float]:
-        """Order of incidents, the heaviest first.
+    def weight(self) -> tuple[bool, bool, bool, bool, bool, float]:
+        """Order of incidents, the heaviest first."""
+        return self.weight_among(())
 
-        What is critical and then what is known to be wrong, what nobody looks after, what is about a run; the
-        oldest.
+    def weight_among(
+        self, standing: Container[tuple[str, str]]
+    ) -> tuple[bool, bool, bool, bool, bool, float]:
+        """Return its order where check and subject of what runs stand still for are known.
+
+        What is critical and then what is known to be wrong, what nobody looks after, what a run stands still
+        for, what is about a run; the oldest.
         """
         mild, unknown = self.status is not Status.CRITICAL, self.status is Status.UNKNOWN
-        return mild, unknown, bool(self.acknowledged_by), not self.run, self.opened_at
+        moves = (self.check, self.subject) not in standing
+        return mild, unknown, bool(self.acknowledged_by), moves, not self.run, self.opened_at
 
     @property
     def state(self) -> str:

@@ -7,7 +7,7 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from watchdogd import declaration
 from watchdogd.history.models import STALLED
@@ -40,11 +40,28 @@ class ChartLine:
     dashed: bool = False
 
 
+class Figure(NamedTuple):
+    """Last, lowest and highest value of a line; it was measured at `at` last, about `every` seconds apart."""
+
+    label: str
+    last: float
+    low: float
+    high: float
+    at: float
+    every: float
+
+
+def _last(points: Points) -> tuple[float, float]:
+    """Return when a line was measured last, and the usual time between two of its points."""
+    gaps = sorted(after - before for (before, _), (after, _) in itertools.pairwise(points))
+    return points[-1][0], gaps[len(gaps) // 2] if gaps else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class DrawnChart:
     """Lines that share an axis. `group` is the kind of thing that it shows, `target` whose it is.
 
-    `figures`: label, last, lowest and highest value of each line that was measured: the chart in words.
+    `figures` are the chart in words, one for each line that was measured.
     """
 
     id: str
@@ -53,7 +70,7 @@ class DrawnChart:
     title: str
     unit: str
     lines: tuple[ChartLine, ...]
-    figures: tuple[tuple[str, float, float, float], ...]
+    figures: tuple[Figure, ...]
 
     @classmethod
     def of(
@@ -62,7 +79,7 @@ class DrawnChart:
         """Return the chart of these lines."""
         found = tuple(lines)
         figures = tuple(
-            (line.label, values[-1], min(values), max(values))
+            Figure(line.label, values[-1], min(values), max(values), *_last(line.points))
             for line in found
             if not line.dashed and (values := [value for _, value in line.points])
         )
@@ -74,7 +91,7 @@ class DrawnChart:
         limits = [line.points[-1][1] for line in self.lines if line.dashed and line.label == CAPACITY]
         return any(
             f"{low:.4g}" != f"{high:.4g}" and high - low >= _MOVED * max(limits, default=0.0)
-            for _, _, low, high in self.figures
+            for _, _, low, high, *_ in self.figures
         )
 
 

@@ -132,6 +132,27 @@ def doubt(results: Iterable[Seen], status: Mapping[str, Any]) -> Seen | None:
     return max(bad, key=lambda each: Status[each["status"]].severity, default=None)
 
 
+def switch_line(switch: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what stands before and behind the age of a switch that is set: by whom, and why."""
+    what, reason = f"{switch['switch']} switch of {switch['run']}", switch["reason"]
+    if switch.get("automatic"):
+        return f"{what} pressed by watchdogd", f" ({reason})" if reason else ""
+    return f"{what} set by {switch['by']}", f": {reason}" if reason else ""
+
+
+def standstills(status: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """Return (check, subject) of the results that say that a run is gone or does not get on.
+
+    Their incidents stand above others that are as bad.
+    """
+    return frozenset(
+        (seen["check"], seen["subject"] or "")
+        for seen in status["checks"]
+        if seen["status"] != "OK"
+        and (seen.get("run_state") == "gone" or (seen.get("progress") or {}).get("stalled"))
+    )
+
+
 def room_of(seen: Seen) -> DiskRoom | None:
     """Return the room that a result tells of; None where it does not."""
     free, total, left = (seen["metrics"].get(name, {}).get("value") for name in ("free", "total", "full_in"))

@@ -21,7 +21,7 @@ from watchdogd.plugins import modules
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import open_plain, parse_json
 from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
-from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt
+from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt, standstills
 from watchdogd.web.run_forecast import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
 
@@ -247,7 +247,7 @@ def gather(
     since = max(
         since, min((points[0][0] for each in series.values() for points in each.values()), default=since)
     )
-    rows = _incident_rows(home, incidents)
+    rows = _incident_rows(home, incidents, standstills(status))
     charts, beside = _charts(measures, series, status), _trackers(logs)
     runs = [
         replace(
@@ -363,10 +363,14 @@ def message_rows(notifications: Iterable[Notification]) -> tuple[MessageRow, ...
     return tuple(sorted(rows, key=lambda row: row.at, reverse=True))
 
 
-def _incident_rows(home: Home, incidents: Iterable[Incident]) -> tuple[IncidentRow, ...]:
-    """Return what is open by weight, then what is over, newest first."""
+def _incident_rows(
+    home: Home, incidents: Iterable[Incident], standing: frozenset[tuple[str, str]]
+) -> tuple[IncidentRow, ...]:
+    """Return what is open by weight, runs that stand still first, then what is over, newest first."""
     found = list(incidents)
-    ordered = sorted((each for each in found if each.resolved_at is None), key=lambda each: each.weight)
+    ordered = sorted(
+        (each for each in found if each.resolved_at is None), key=lambda each: each.weight_among(standing)
+    )
     ordered += sorted((each for each in found if each.resolved_at), key=lambda each: -(each.resolved_at or 0))
     return tuple(
         IncidentRow(incident, tuple(_evidence(home, incident.id)) if place < WITH_EVIDENCE else ())

@@ -22,7 +22,7 @@ from watchdogd.system.text import plain
 from watchdogd.system.times import short_time
 from watchdogd.units import format_duration, format_size
 from watchdogd.web.charts import gridded, in_groups, slots_for
-from watchdogd.web.columns import STATE_WORDS, disks_of, roomless, time_of
+from watchdogd.web.columns import ROUND, STATE_WORDS, disks_of, roomless, switch_line, time_of
 from watchdogd.web.run_forecast import coarse, headline
 from watchdogd.web.timeline import HOLDS, drawn
 
@@ -56,6 +56,9 @@ def render(content: PageContent, *, live: bool = False) -> str:
         short=lambda at: short_time(at, content.at),
         ago=lambda at: coarse(max(content.at - at, 0.0)),
         words=STATE_WORDS,
+        fresh=2 * (content.status.get("round_every") or ROUND),
+        said={run.name: run.far.said for run in content.runs},
+        switch_line=switch_line,
         assets=assets(),
     )
 
