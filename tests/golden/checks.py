@@ -98,10 +98,11 @@ def liveness(
     switch: KillSwitch | None = None,
     cause: str = "",
     run: Run = RUN,
+    begin: float = START,
     **limits: Any,
 ) -> dict[str, Result]:
     """What is said in the last of some rounds a minute apart; notices under `notice`."""
-    history, now = begin_round(None, START), START
+    history, now = begin_round(None, begin), begin
     results: list[Result] = []
     found = PostMortem(cause, "work lost: 12m since global_step1200" if cause else "")
     for each in rounds:
@@ -209,13 +210,14 @@ def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict
 
     What is long is looked at twelve times.
     """
-    log, now = folder / "train.log", START
+    log, now = folder / "train.log", wanted.pop("begin", START)
     memory: dict[str, Any] = {}
     log.write_text("")
     found: dict[str, Result] = {}
     jobs = wanted.pop("jobs", (job(),))
     signs = wanted.pop("signs", ())
-    run = replace(RUN, signs=signs)
+    name = wanted.pop("name", RUN.name)
+    run = replace(RUN, name=name, job_name=name, signs=signs)
     looks = min(int(minutes), 12)
     for line in [*text.splitlines(), *[""] * looks]:
         now += MINUTE if line else MINUTE * minutes / looks
@@ -278,9 +280,8 @@ def log(folder: Path) -> Said:
 
 def verdict(free: float, total: float, kind: str = BYTES, of: str = FILE_SYSTEM, **more: Any) -> Any:
     """A judged limit."""
-    return replace(
-        free_space.judge(StorageLimit(kind, of, used=total - free, hard=total), FreeSpaceLimits()), **more
-    )
+    limits = more.pop("limits", FreeSpaceLimits())
+    return replace(free_space.judge(StorageLimit(kind, of, used=total - free, hard=total), limits), **more)
 
 
 def disk() -> Said:

@@ -16,14 +16,19 @@ globalThis.pictures = (() => {
     return [`${each.tagName.toLowerCase()} '${words}'`, left, top, Math.ceil(box.width), Math.ceil(box.height)];
   });
 
-  // Width, height, palette, and each dot as its place there: sixteen steps a channel.
+  // Width, height, palette, and each dot as its place there: the areas' colours as they are, others in sixteen
+  // steps a channel.
   const indexed = async (source) => {
     const { width, height, data } = await pixels(source);
+    const counts = new Map();
+    const exact = (at) => (data[at] << 16) | (data[at + 1] << 8) | data[at + 2];
+    for (let at = 0; at < data.length; at += 4) { counts.set(exact(at), (counts.get(exact(at)) || 0) + 1); }
+    const kept = new Set([...counts].sort((one, other) => other[1] - one[1]).slice(0, 16).map(([colour]) => colour));
     const palette = new Map();
     const dots = new Uint8Array(width * height);
     for (let at = 0; at < data.length; at += 4) {
       const [red, green, blue] = [0, 1, 2].map((part) => 17 * Math.round(data[at + part] / 17));
-      const colour = (red << 16) | (green << 8) | blue;
+      const colour = kept.has(exact(at)) ? exact(at) : (red << 16) | (green << 8) | blue;
       if (!palette.has(colour)) { palette.set(colour, palette.size); }
       dots[at / 4] = palette.get(colour);
     }

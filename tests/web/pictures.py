@@ -38,9 +38,9 @@ class View:
 
 
 VIEWS = (
-    *(View("page", width, dark) for width in (390, 1100) for dark in (False, True)),
+    *(View("page", width, dark) for width in (390, 1280) for dark in (False, True)),
     View("run", 390, dark=True, fragment="#run/glide-xl"),
-    View("run", 1100, dark=False, fragment="#run/glide-xl"),
+    View("run", 1280, dark=False, fragment="#run/glide-xl"),
 )
 
 

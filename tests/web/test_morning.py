@@ -44,12 +44,13 @@ def evening(tmp_path_factory: pytest.TempPathFactory) -> PageContent:
     [
         "glide-xl: stalled, 81,240/105,000 (77%) iterations, +81,239",
         "lost 4h40m: gone 4h40m",
-        "- 5h: job 329 FAILED (exit 1) after 9h",
+        "- 5h: job 329 FAILED (exit 1) after 9h: GPU out of memory on rank 7",
         "moe-3b: running, 548,500/900,000 (61%) iterations, +93,914, 11d left (9d18h to 11d)",
         "unwatched for 1h30m",
         "scratch inodes: 99% used, 548,500 free, full in 9h",
         "Incidents: 5 new, 1 over, 4 open",
-        "- 7 [CRITICAL] llama-7b: job 329 FAILED (exit 1) after 9h (for 5h, bob looks after it)",
+        "- 7 [CRITICAL] llama-7b: job 329 FAILED (exit 1) after 9h: GPU out of memory on rank 7 "
+        "(for 5h, bob looks after it)",
     ],
 )
 def test_it_says_what_a_day_did(evening: PageContent, line: str) -> None:
