@@ -18,7 +18,8 @@ from watchdogd.home.layout import Home
 from watchdogd.incidents import message_wording
 from watchdogd.incidents.models import AlertState, CheckState, EventKind, Incident, Observation
 from watchdogd.incidents.reminders import event
-from watchdogd.notify.message import MessageRules, compose
+from watchdogd.notify.message import compose
+from watchdogd.notify.routing import MessageRules
 from watchdogd.parsers import nagios
 from watchdogd.parsers.quota.models import INODES
 from watchdogd.plugin import Amount, History, Metric, Result, Status
