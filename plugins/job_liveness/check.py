@@ -296,6 +296,7 @@ def _present(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, 
 def _absent(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
     result = missing_verdict(situation, history)
     gone = history.gone + 1 if result.status in (Status.WARNING, Status.CRITICAL) else 0
-    lost = {} if result.kind == STOPPED else history.lost  # it obeyed: nobody asks how it ended
+    obeyed = result.kind == STOPPED or history.resting  # nobody asks how it ended
+    lost = {} if obeyed else history.lost
     history = dataclasses.replace(history, gone=gone, finished="", lost=lost)
     return history, [result, *empty_queue(history), *no_crash_loop(history)]

@@ -248,8 +248,11 @@ def _cleared(history: JobHistory, jobs: Sequence[Job], fresh: Sequence[Ending]) 
     )  # it obeyed after we looked, and was cleared then
     if not jobs and not revived and (history.stopped or between):
         return dataclasses.replace(history, resting=True, stopped=True)
+    here = {job.raw_id for job in jobs}
+    left = {raw_id: each for raw_id, each in history.observed.items() if raw_id in here or not between}
     return dataclasses.replace(
         history,
+        observed=left,
         stop=None,
         stopped=False,
         resting=False,

@@ -1282,6 +1282,23 @@ def test_a_process_is_gone_at_once(watch: Watch) -> None:
     assert result.summary.startswith("gone, last seen")
 
 
+@pytest.mark.parametrize("seen", [2, 1, 0], ids=["stopped", "cleared at once", "started anew at once"])
+def test_of_a_process_that_obeyed_its_kill_switch_nobody_asks_how_it_ended(watch: Watch, seen: int) -> None:
+    nobody: dict[str, Any] = {"ends": None, "backend": "process"}
+    said = [watch.look(process(), **nobody)]
+    watch.press()
+    said.append(watch.look(process(), **nobody))
+    if seen == 2:
+        said.append(watch.look(**nobody))
+        assert said[-1][0].summary.startswith("stopped on request")
+    watch.switch.unlink()
+    said += [watch.look(**nobody)] if seen else []
+    new = process(id="4712", raw_id="4712@200", started_at=watch.now)
+    said += [watch.look(new, **nobody) for _ in range(4)]
+    assert [line for results in said for line in notices(results)] == []
+    assert Status.CRITICAL not in {result.status for results in said for result in results}
+
+
 def test_a_stopped_process_is_suspended(watch: Watch) -> None:
     stopped = process(state="SUSPENDED", reason="stopped by a signal")
     result = the(watch.look(stopped, ends=None, backend="process"))
