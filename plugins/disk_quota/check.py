@@ -49,7 +49,7 @@ from watchdogd.checks.checkpoint_inventory import Cadence, CheckpointInventory
 from watchdogd.checks.free_space import FreeSpaceLimits, Verdict
 from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.parsers.quota import models
-from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
+from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, INODES, StorageLimit
 from watchdogd.plugin import (
     AmountField,
     Chart,
@@ -101,9 +101,7 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     if subject not in (BYTES, INODES) or not {"used", "free", "total"} <= set(numbers):
         return None
     key = "free" if subject == BYTES else "inodes_free"
-    limit = StorageLimit(
-        subject, parameters["path"], numbers["used"], numbers["total"], available=numbers["free"]
-    )
+    limit = StorageLimit(subject, FILE_SYSTEM, numbers["used"], numbers["total"], available=numbers["free"])
     names = (f"{status}_{what}" for what in (key, key.replace("free", "used")) for status in ("warn", "crit"))
     wish = FreeSpaceLimits(*(parameters[name] for name in names))
     verdict = _in_time(

@@ -74,8 +74,8 @@ def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[st
     if subject or "age" not in measured or usual == "auto":
         return None
     age, limit = measured["age"], measured.get("allowed", usual)
-    said = f"no output for {units.age(age)} (limit {units.age(limit)})"
-    return critical(f"stalled, {said}") if age >= limit else ok(said)
+    said = f"for {units.age(age)} (limit {units.age(limit)})"
+    return critical(f"stalled {said}") if age >= limit else ok(f"nothing new {said}")
 
 
 @check(

@@ -130,7 +130,9 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
     if "left" not in numbers or free.absolute is None:
         return None
     result = critical if numbers["left"] < free.absolute else ok
-    return result(f"{subject}: {format_size(numbers['left'])} left, {format_size(free.absolute)} wanted")
+    return result(
+        f"{subject}: {format_size(numbers['left'])} memory left, {format_size(free.absolute)} wanted"
+    )
 
 
 @check(

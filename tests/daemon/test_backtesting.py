@@ -13,6 +13,7 @@ from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
+from watchdogd.notify.notification import Item, Message, Notification
 from watchdogd.plugin import Metric, Result, Status
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def test_thresholds_are_tried_on_what_was_recorded(
     assert [alert["target"] for alert in early] == ["scratch"] * 3
     assert early[0]["channels"] == ["screen"]
     assert early[0]["headline"].startswith("[WARNING] scratch: ")
+    assert str(tmp_path) not in early[0]["headline"]
+    assert early[2]["headline"].startswith("[RESOLVED] scratch: over after ")
     late = told(CHANNEL + scratch + 'warn_free = "2TB"\ncrit_free = "1GB"\n')
     assert [alert["status"] for alert in late] == ["WARNING", "RESOLVED"]
     assert late[0]["at"] > early[1]["at"]
@@ -118,6 +121,13 @@ def test_what_cannot_be_judged_anew_keeps_its_status(
     alerts = told(CHANNEL + "[runs.run-17]\n")
     assert [alert["status"] for alert in alerts] == ["CRITICAL", "RESOLVED"]
     assert "it is CRITICAL" in alerts[0]["headline"]
+    at = begin + 42 * MINUTE
+    item = Item("RESOLVED", "run-17/job_liveness", "runs again after 20m", incident=1)
+    message = Message("", "", "RESOLVED", "run-17", "incident-1", at, incidents=(1,), items=(item,))
+    store = Store.open("sqlite:///history.db", home)
+    store.record(Record(at, notifications=(Notification("1@screen", "screen", message, at),)))
+    store.close()
+    assert told(CHANNEL + "[runs.run-17]\n")[1]["headline"] == "[RESOLVED] run-17: runs again after 20m"
 
 
 def test_one_node_that_falls_silent_does_not_clear_another(
@@ -175,6 +185,6 @@ def test_a_shorter_limit_for_silence_is_tried_but_a_quiet_phase_keeps_its_own(
     config = CHANNEL + '[runs.run-17]\nlog = "x.log"\nstale_after = "{}"\n'
     alerts = told(config.format("15m"))
     assert [alert["status"] for alert in alerts] == ["CRITICAL"]
-    assert "stalled, no output for 16m" in alerts[0]["headline"]
+    assert "stalled for 16m (limit 15m)" in alerts[0]["headline"]
     assert told(config.format("30m")) == []
     assert told(config.format("auto")) == []

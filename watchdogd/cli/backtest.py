@@ -43,8 +43,9 @@ def run(args: argparse.Namespace) -> int:
     setup = Setup.load(home)
     with store_of(home) as store:
         readings = store.readings(None, since)
-        sent = {each.key.rpartition("@")[0] for each in store.notifications(since=since)}
-    alerts = list(backtest(setup, readings, time.time()))
+        notifications = store.notifications(since=since)
+    sent = {each.key.rpartition("@")[0] for each in notifications}
+    alerts = list(backtest(setup, readings, time.time(), notifications))
     if args.json:
         print_json([_json(alert) for alert in alerts])
         return 0

@@ -18,7 +18,7 @@ from watchdogd.daemon.setup import Setup
 from watchdogd.history import retention
 from watchdogd.history.models import Reading
 from watchdogd.incidents import evaluate
-from watchdogd.incidents.models import AlertState, Observation
+from watchdogd.incidents.models import AlertState, EventKind, IncidentEvent, Observation
 from watchdogd.notify.message import compose
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.plugin import Plugin, Result, Status
@@ -28,6 +28,9 @@ Judge = Callable[[str, Mapping[str, float]], Result | None]
 
 HOLDS = 2 * 3600.0
 """Seconds for which a number stands when none follows: old ones are means of an hour."""
+
+_SAME = 5.0
+"""Times of its check within which an end that is replayed is one that was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +72,37 @@ class _Subject:
             metric: value for metric, (at, value) in self.numbers.items() if at >= self.measured_at - slack
         }
         anew = judge(subject, numbers) if judge and known and numbers else None
-        if anew is not None:
-            return replace(anew, subject=subject)
-        return Result(self.status, self.summary, subject=subject)
+        if anew is None or anew.status is self.status:
+            anew = Result(self.status, self.summary)  # in the words in which it was recorded
+        return replace(anew, subject=subject).ending("over")
 
 
-def backtest(setup: Setup, readings: Sequence[Reading], until: float = math.inf) -> Iterator[Alert]:
+class SentEnds:
+    """Ends of incidents as they were sent, by check and subject."""
+
+    def __init__(self, notifications: Iterable[Notification]) -> None:
+        self._ends: dict[tuple[str, str], dict[float, str]] = defaultdict(dict)
+        for message in (each.message for each in notifications):
+            for item in filter(lambda item: item.ended, message.items):
+                self._ends[item.check, item.subject][message.at] = item.summary
+
+    def worded(self, event: IncidentEvent, within: float) -> IncidentEvent:
+        """Return an event in the words in which the same end was sent at about that time, if it was."""
+        ends = self._ends.get((event.check, event.incident.subject)) if event.incident else None
+        if not ends or event.kind is not EventKind.RESOLVED:
+            return event
+        at = min(ends, key=lambda at: abs(at - event.at))
+        return replace(event, summary=ends[at]) if abs(at - event.at) < within else event
+
+
+def backtest(
+    setup: Setup, readings: Sequence[Reading], until: float = math.inf, sent: Iterable[Notification] = ()
+) -> Iterator[Alert]:
     """Replay the alerts up to `until`, oldest first.
 
-    `readings` of checks that are not configured now are left out.
+    `readings` of checks that are not configured now are left out. What ends is said as it was in what was `sent`.
     """
+    ends = SentEnds(sent)
     checks = {check.name: check for check in setup.checks}
     judges = {name: judge for name, check in checks.items() if (judge := judge_of(check))}
     alerts = AlertState()
@@ -99,7 +123,8 @@ def backtest(setup: Setup, readings: Sequence[Reading], until: float = math.inf)
             if subject.is_reported(now)
         )
         alerts, events = evaluate.evaluate(alerts, seen, setup.policies, now, silent=setup.maintenance)
-        yield from _alerts(compose(events, setup.routes, setup.rules, now))
+        told = [ends.worded(each, _SAME * checks[each.check].every) for each in events]
+        yield from _alerts(compose(told, setup.routes, setup.rules, now))
 
 
 def _slack(age: float) -> float:
