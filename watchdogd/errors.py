@@ -72,13 +72,14 @@ class ConfigError(WatchdogError):
 class UnknownKeyError(ConfigError):
     """config.toml has a key that its table does not know. The text is `found` with the `nearest` known key.
 
-    `where` is the path of the table, `known` its keys: whoever knows the plugins says by these where the key
-    belongs (`daemon/misplaced_keys`).
+    `hint` is what was meant, `where` the path of the table, `known` its keys: whoever knows the plugins says
+    by these where the key belongs (`daemon/misplaced_keys`).
     """
 
     def __init__(self, found: str, nearest: str, where: list[str], key: str, known: list[str]) -> None:
         super().__init__(found + nearest)
         self.found = found
+        self.hint = nearest
         self.where = where
         self.key = key
         self.known = known

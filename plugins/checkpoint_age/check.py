@@ -98,7 +98,7 @@ def checkpoint_age(
         )
     except OSError as error:
         result = unknown(f"its checkpoints cannot be read: {error.strerror}").saying(
-            str(error.filename or checkpoints)
+            str(error.filename or checkpoints), advice=["correct checkpoints under the run in config.toml"]
         )
         yield replace(result, unanswered=unanswered(error))
         yield state
@@ -236,7 +236,7 @@ def _content(kept: CheckpointInventory, now: float) -> Result:
         given_up = f"unfinished checkpoint, unchanged for {units.age(quiet)}"
         marked = f"{newest.mark} marks an unfinished checkpoint, unchanged for {units.age(quiet)}"
         if quiet >= UNFINISHED:
-            return warning(given_up, subject="content").saying(marked)
+            return warning(given_up, subject="content").saying(marked, advice=[_KEEP])
         return ok("a checkpoint is being written", subject="content").saying(path, marked)
     if quiet < SETTLED:
         return ok("a checkpoint is being written", subject="content").saying(path)

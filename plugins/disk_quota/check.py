@@ -76,7 +76,7 @@ from watchdogd.plugins.disk_quota.top_users import TopUsers, ask_top_users
 from watchdogd.plugins.disk_quota.write_test import WriteTestState
 from watchdogd.system.clock import fresh
 from watchdogd.system.mounts import Mount
-from watchdogd.units import age
+from watchdogd.units import age, format_size
 
 Source = Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"]
 RATE_KEPT, KEPT_SHARE = 600.0, 1 / 6
@@ -223,13 +223,17 @@ def _read_before(said: quota_sources.Quotas, state: DiskState) -> bool:
     return state.quotas_read
 
 
+_QUOTA = "set quota under the disk in config.toml: statvfs reads the room of the whole file system"
+
+
 def _source(path: str, said: quota_sources.Quotas, now: float) -> Result:
     if said.trouble:
-        return unknown(f"its quotas are not known: {said.trouble}", subject="quota").saying(path)
+        lost = unknown(f"its quotas are not known: {said.trouble}", subject="quota")
+        return lost.saying(path, advice=[_QUOTA])
     old = max((now - limit.at for limit in said.limits if limit.at is not None), default=0.0)
     if old > TOO_OLD:
         text = f"its quotas are not known: the tool's figures are {age(old)} old"
-        return unknown(text, subject="quota").saying(path)
+        return unknown(text, subject="quota").saying(path, advice=[_QUOTA])
     missing = f", {said.missing}" if said.missing else ""
     return ok(f"its quotas could be read{missing}", subject="quota").ending("its quotas can be read again")
 
@@ -306,7 +310,7 @@ def _told(
     state: DiskState,
 ) -> Iterator[Result]:
     if not rooms:
-        yield unknown("the file system reports no size", subject=BYTES).saying(path)
+        yield unknown("the file system reports no size", subject=BYTES).saying(path, advice=[_QUOTA])
         return
     shared = [each[0] for each in rooms.values() if not each[0].limit.user]
     most: dict[str, str] = {}
@@ -327,10 +331,11 @@ def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Re
     status = verdict.status
     facts += [verdict.why] if verdict.why else []
     if outlook.saving and verdict.limit.kind == BYTES and not math.isinf(verdict.free):
-        none = outlook.saving.room(verdict.free) == 0
-        (parts if none else facts).append(checkpoint_room.describe_room(outlook.saving, verdict.free))
-        if none and status is Status.OK:
-            status = Status.WARNING
+        if outlook.saving.room(verdict.free):
+            facts.append(checkpoint_room.describe_room(outlook.saving, verdict.free))
+        else:
+            parts.insert(0, f"no room for the next checkpoint ({format_size(outlook.saving.size)})")
+            status = Status.WARNING if status is Status.OK else status
     if verdict.free > 0 and verdict.left is not None:
         parts.append(f"full in about {age(verdict.left)}")
     advice = [] if status is Status.OK else [_relief(path, verdict, most)]

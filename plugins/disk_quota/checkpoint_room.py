@@ -44,7 +44,5 @@ def describe_room(usual: Cadence, free: float) -> str:
     """Put the room in words: `room for 4 more checkpoints of 2.3 TB (one every 3h)`."""
     rhythm = f" (one every {format_duration(usual.every)})" if usual.every else ""
     number = usual.room(free)
-    if number == 0:
-        return f"the next checkpoint of {format_size(usual.size)} does not fit"
     more = "checkpoint" if number == 1 else "checkpoints"
     return f"room for {number:,} more {more} of {format_size(usual.size)}{rhythm}"

@@ -114,7 +114,7 @@ def judge(path: str, sight: PathView, former: PathState, now: float) -> Result:
     return _read_only(path, sight) or there
 
 
-_ASK = "ask the cluster's administrators; jobs that need it fail or hang meanwhile"
+ASK = "ask the cluster's administrators; jobs that need it fail or hang meanwhile"
 
 
 def _stuck(path: str, error: StuckError, former: PathState, now: float) -> Result:
@@ -123,7 +123,7 @@ def _stuck(path: str, error: StuckError, former: PathState, now: float) -> Resul
     lasted = f" for {age(now - since)}" if now > since else ""
     hangs = (
         critical(f"does not answer{lasted} on {platform.node()}")
-        .saying(path, str(error), advice=[_ASK])
+        .saying(path, str(error), advice=[ASK])
         .dated(since)
     )
     return replace(hangs, unanswered=True)
@@ -137,13 +137,15 @@ def _unreachable(path: str, error: OSError, former: PathState) -> Result:
         gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in mounts())
         note = f"its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
         lost = critical(f"{'is not mounted any more' if note else 'is missing'} {where}")
-        return replace(lost.saying(path, note, advice=[_ASK]), unanswered=True)
+        return replace(lost.saying(path, note, advice=[ASK]), unanswered=True)
     if error.errno in (errno.EACCES, errno.EPERM):
-        return unknown(f"may not be entered by this user {where}: permission denied").saying(path)
+        return unknown(f"may not be entered by this user {where}: permission denied").saying(
+            path, advice=["correct path in config.toml, or ask its owner for access"]
+        )
     if unanswered(error):
         silent = critical(f"does not answer {where}: {error.strerror}").saying(path)
-        return replace(silent.saying(advice=[f"it may have to be mounted again: {_ASK}"]), unanswered=True)
-    return critical(f"cannot be looked at {where}: {error.strerror}").saying(path)
+        return replace(silent.saying(advice=[f"it may have to be mounted again: {ASK}"]), unanswered=True)
+    return critical(f"cannot be looked at {where}: {error.strerror}").saying(path, advice=[ASK])
 
 
 def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
@@ -165,7 +167,7 @@ def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
             path,
             f"{was} {it.type} {it.source} at {it.point}",
             f"what is written there now goes to {now.type} {now.source}",
-            advice=[_ASK],
+            advice=[ASK],
         )
         return replace(told, unanswered=True)
     former.unmounted = False
@@ -191,10 +193,11 @@ def _replaced(path: str, sight: PathView, former: PathState, now: float) -> Resu
         path,
         f"it was {before.type} {before.source} at {before.point}",
         f"now {it.type} {it.source} is mounted at {it.point}",
+        advice=[ASK],
     )
 
 
 def _read_only(path: str, sight: PathView) -> Result | None:
     if not sight.stat.f_flag & os.ST_RDONLY:
         return None
-    return critical(f"is read-only on {platform.node()}, nothing can be written").saying(path, advice=[_ASK])
+    return critical(f"is read-only on {platform.node()}, nothing can be written").saying(path, advice=[ASK])

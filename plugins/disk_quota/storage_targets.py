@@ -55,5 +55,6 @@ def _judged(path: str, targets: Sequence[StorageTarget], shares: tuple[float, fl
         subject=subject,
         details="\n".join(["nearly full: " + ", ".join(tight), *details]),
     )
-    judged = judged.saying(path, f"files that are striped over them cannot grow{unseen}")
+    spread = "ask the administrators; new large files may be striped over other targets (lfs setstripe)"
+    judged = judged.saying(path, f"files that are striped over them cannot grow{unseen}", advice=[spread])
     return judged.triggers("on_disk") if judged.status is Status.CRITICAL else judged

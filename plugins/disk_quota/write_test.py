@@ -6,12 +6,14 @@ import errno
 import os
 import platform
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import psutil
 
 from watchdogd.plugin import Metric, Result, critical, ok, unknown
 from watchdogd.plugins.disk_quota import write_program
+from watchdogd.plugins.disk_quota.path_state import ASK
 from watchdogd.system.command import Failure, ask
 from watchdogd.system.smallfile import unanswered
 from watchdogd.units import age
@@ -48,24 +50,31 @@ def write_test(path: str, known: WriteTestState, now: float, within: float) -> R
         fine = ok("a test file was written, read back and removed", subject=WRITE, write_time=seconds)
         return fine.ending("can be written again")
     if not number.isdecimal():
-        return unknown(f"writing could not be tried: {answer.complaint()}", subject=WRITE).saying(where)
+        return unknown(f"writing could not be tried: {answer.complaint()}", subject=WRITE).saying(
+            where, advice=[ASK]
+        )
     return _failed(where, step, int(number))
+
+
+def _bad(say: Callable[..., Result], line: str, where: str) -> Result:
+    """Report what is wrong with writing at a place."""
+    return say(line, subject=WRITE).saying(where, advice=[ASK])
 
 
 def _failed(where: str, step: str, number: int) -> Result:
     if number == 0:
         wrong = "a test file came back with other content than was written"
-        return critical(wrong, subject=WRITE).saying(where)
+        return _bad(critical, wrong, where)
     why = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
     line = f"a test file could not be {step}: {why}"
     if number in (errno.EACCES, errno.EPERM):
-        return unknown(f"{line}, this user may not write there", subject=WRITE).saying(where)
-    return replace(critical(line, subject=WRITE).saying(where), unanswered=unanswered(OSError(number, why)))
+        return _bad(unknown, f"{line}, this user may not write there", where)
+    return replace(_bad(critical, line, where), unanswered=unanswered(OSError(number, why)))
 
 
 def _hangs(where: str, since: float, now: float) -> Result:
     lasted = f" for {age(now - since)}" if now - since >= 1.0 else ""
-    return replace(critical(f"writing hangs{lasted}", subject=WRITE).saying(where), unanswered=True)
+    return replace(_bad(critical, f"writing hangs{lasted}", where), unanswered=True)
 
 
 def _runs(argv: list[str]) -> bool:

@@ -147,7 +147,7 @@ def _judged(
     state.begin(job.raw_id, job.started_at or 0.0, now)
     seen = query_gpus(run, job, deadline=deadline, now=now, skip=state.resting(now))
     if seen.closed:
-        yield from node_checks.no_access("its GPUs", seen.closed, reported=state.reported)
+        yield from node_checks.no_access(run.name, "its GPUs", seen.closed, reported=state.reported)
         state.reported = True
         return
     state.heard(seen.nodes, now)
@@ -169,7 +169,8 @@ def judge(
     since = (job.started_at or now) - 60.0
     if not nodes:
         troubles = [f"{node.name}: {node.trouble}" for node in (*seen.nodes, *state.unheard(seen.nodes))]
-        yield unknown(f"its GPUs cannot be read: {seen.trouble or '; '.join(troubles[:3])}")
+        why = seen.trouble or "; ".join(troubles[:3])
+        yield unknown(f"its GPUs cannot be read: {why}").saying(advice=[_TOOL])
         broken = [
             each for each in _of_nodes(seen.nodes, state, limits, since) if each.status is Status.CRITICAL
         ]
@@ -193,8 +194,7 @@ def judge(
     gets_on = run.progress is not None and run.progress.recent(now)
     signs = activity.work_signs(gpus, moment, state, now, gets_on=gets_on)
     yield replace(_whole(gpus, moment, len(nodes), silent, limits), signs=signs)
-    if run.backend == "slurm":
-        results = [*map(_keep_off, results)]
+    results = [_advised(each, run) for each in results]
     hidden = {subject for subject in state.recovering if subject.partition("/")[0] in silent}
     results += standstill.over(
         node_checks.recoveries(state.recovering, results, words="has recovered", hidden=hidden)
@@ -303,7 +303,17 @@ def _accusing(result: Result, node: str, what: str) -> Result:
     return replace(result, suspects=(Suspect("GPU", what, SURE, node=node),))
 
 
-def _keep_off(result: Result) -> Result:
-    """Say how the next job is kept off an accused node."""
+_TOOL = "bring nvidia-smi onto the daemon's PATH (module load), or take gpus_per_node out of config.toml"
+
+
+def _advised(result: Result, run: Run) -> Result:
+    """Say what helps: the next job is kept off an accused node."""
     nodes = ",".join(each.node for each in result.suspects)
-    return result.saying(advice=[f"leave it out of the next job: --exclude={nodes}"]) if nodes else result
+    if result.status is Status.OK or result.advice:
+        return result
+    if nodes and run.backend == "slurm":
+        return result.saying(advice=[f"leave it out of the next job: --exclude={nodes}"])
+    if result.status is Status.UNKNOWN:
+        return result.saying(advice=[_TOOL])
+    node = nodes or result.subject.partition("/")[0]
+    return result.saying(advice=[f"ask the administrators of {node} to look at it"])

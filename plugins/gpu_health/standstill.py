@@ -45,7 +45,8 @@ def results(
         state.rest()
         return
     yield from _hang(moment, state, patience, run, now)
-    yield from _idle(moment, gpus, state, patience, now)
+    for idle in _idle(moment, gpus, state, patience, now):
+        yield idle.saying(advice=[f"watchdogd {verb} {shlex.quote(run.name)}" for verb in ("stacks", "gpus")])
 
 
 def _saves(run: Run, now: float) -> bool:

@@ -170,7 +170,8 @@ def judge(
     """Return the next state and the results, the run itself first. Pure but for `post_mortem_of`."""
     trouble = _trouble(run, snapshot, history)
     if trouble:
-        return history, [_unseen(trouble)]
+        ask = ["scontrol ping"] if snapshot.jobs is None and snapshot.backend == "slurm" else []
+        return history, [_unseen(trouble).saying(advice=ask)]
     jobs = living_jobs(run, snapshot, history)
     endings = ended_jobs(run, snapshot, jobs)
     history = advance(

@@ -112,9 +112,11 @@ def _never(situation: RunSituation) -> Result:
     first, *others = sorted(situation.waiting, key=lambda job: reason_of(job).wait is Wait.HELD)
     say = warning if reason_of(first).wait is Wait.HELD else critical
     reason = reason_of(first)
-    until = "waits until it is released" if reason.wait is Wait.HELD else "never starts"
+    line = f"never starts: {reason.why}"
+    if reason.wait is Wait.HELD:
+        line = f"{reason.why}, waits until it is released"
     stuck = [f"{describe_stuck(job)} ({job.reason or job.state}, {job.user})" for job in (first, *others)]
-    never = say(f"{until}: {reason.why}").saying(*stuck, advice=map(fix_of, (first, *others)))
+    never = say(line).saying(*stuck, advice=map(fix_of, (first, *others)))
     return never.of_kind("never starts")
 
 
@@ -190,10 +192,8 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
 def _not_counted(situation: RunSituation) -> Result:
     """Report that jobs of its name live, of users whose jobs do not count."""
     user = min(job.user for job in situation.uncounted)
-    jobs = "processes" if situation.process else "jobs"
-    return _beside(warning(f"its {jobs} are of a user who does not count here: {user}"), situation).of_kind(
-        "not counted"
-    )
+    told = warning(f"its {situation.noun} is {user}'s, and {user} is not among its users")
+    return _beside(told, situation).of_kind("not counted")
 
 
 def _beside(told: Result, situation: RunSituation, but: str = "") -> Result:
@@ -226,12 +226,14 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
     users = ", ".join(sorted(run.users or snapshot.users))
     what = f"job named '{run.job_name}'" + (f" of {users}" if users else "")
     if situation.process:
-        what = f"process of {run.pid_file}" if run.pid_file else f"process that matches '{run.command}'"
+        what = f"process of its {'pid_file' if run.pid_file else 'command'}"
     if situation.uncounted:
         return _not_counted(situation)
     if absent_for < situation.limits.unseen_after:
         return (
-            unknown(f"no {what} was seen, it may be hidden").saying(hidden_jobs(situation))
+            unknown(f"no {what} was seen, it may be hidden").saying(
+                hidden_jobs(situation), advice=[_searched(situation), _SEE]
+            )
             if hidden_jobs(situation)
             else ok(f"no {what} was seen yet").ending(f"waits for a {what}", timed=False)
         )
@@ -240,6 +242,7 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
         f"before that {describe_end(ended[-1])}" if ended else "",
         snapshot.endings_trouble,
         hidden_jobs(situation),
+        f"looked for: {run.pid_file or run.command}" if situation.process else "",
         advice=[_searched(situation), *_finish(run.name)],
     )
     return never.of_kind("never seen")
@@ -248,6 +251,9 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
 def _finish(run: str) -> tuple[str, ...]:
     """Return what ends the watch over a run that has done all that it was to do."""
     return ("if it has done all that it was to do:", f"watchdogd finish {shlex.quote(run)}")
+
+
+_SEE = "or let somebody watch who may see it: watchdogd doctor"
 
 
 def _searched(situation: RunSituation) -> str:
@@ -347,14 +353,18 @@ def queue_verdicts(situation: RunSituation, history: JobHistory) -> list[Result]
     problems = [f"behind the running one {describe_stuck(job)}" for job in stuck]
     wanted, left = situation.limits.min_queued, situation.time_left
     behind = f"{jobs_are(situation.queued)} waiting behind the running one"
+    advice = [*map(fix_of, stuck)]
     if wanted is not None and situation.queued < wanted:
         problems.append(f"{behind}, {wanted} wanted")
+        advice.append(f"submit {wanted - situation.queued} more")
     ends = left is not None and left < _near_end(situation)
     if left is not None and ends and not situation.queued and not _comes_again(situation, history):
         problems.append(f"the running job ends in {age(left)}, and nothing waits behind it")
+        if wanted is None:
+            advice.append("submit the next job")
     if problems:
         queue = warning(problems[0], subject=QUEUE)
-        return [queue.saying(*problems[1:], advice=map(fix_of, stuck))]
+        return [queue.saying(*problems[1:], advice=advice)]
     return [ok(behind, subject=QUEUE).ending(behind, timed=False)] if history.queue_reported else []
 
 

@@ -56,7 +56,20 @@ from typing import Any, Literal
 from watchdogd import units
 from watchdogd.batch import commands
 from watchdogd.checks.working_job import working
-from watchdogd.plugin import Chart, Column, Duration, Result, Run, Snapshot, check, critical, ok, unknown
+from watchdogd.plugin import (
+    Chart,
+    Column,
+    Duration,
+    Job,
+    Result,
+    Run,
+    Snapshot,
+    Status,
+    check,
+    critical,
+    ok,
+    unknown,
+)
 from watchdogd.plugins.log_staleness import log_columns, log_paths, log_wording, sources, wanted_lines
 from watchdogd.plugins.log_staleness.advance import advance, heed
 from watchdogd.plugins.log_staleness.explain import explain
@@ -66,6 +79,27 @@ from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
 from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 from watchdogd.system.smallfile import unanswered
+
+
+def _advised(result: Result, run: Run, job: Job) -> Result:
+    """Add what helps with just this to what is wrong with a run that has a job."""
+    name, typed = shlex.quote(run.name), commands.of(run.backend)
+    number = job.id if run.backend == "process" else job.handle
+    end = ["if it is not to go on:", typed.end.format(id=number)]
+    helps = {
+        "": [f"watchdogd stacks {name}"],
+        "loss": end,
+        "throughput": [f"watchdogd gpus {name}"],
+        "skipped": ["see whether the loss still falls; a lower learning rate makes fewer overflow"],
+        "must_not_see": end,
+        "must_see": end,
+        "unread": ["see whether the log's file system answers: watchdogd doctor"],
+    }[result.subject]
+    if result.status is Status.OK or result.kind in ("no log", "unmatched"):
+        return result
+    if result.trigger == "on_hang":
+        helps = [*helps, typed.requeue.format(id=number)]
+    return result.saying(advice=[*helps, *(end if result.kind == "over" else [])])
 
 
 def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
@@ -142,9 +176,10 @@ def log_staleness(
     after = looked_up(advance(state, seen, works, wishes, now), works.job)
     after.signs = run.signs if run else ()
     after.stale_after = None if stale_after == "auto" else stale_after
-    main, *others = judge(Look(log, works, after, now), Limits(stale_after, grace, progress), wishes)
-    if run and works.job and main.trigger == "on_hang":
-        again = commands.of(run.backend).requeue.format(id=works.job.handle)
-        main = main.saying(advice=[f"watchdogd stacks {shlex.quote(run.name)}", again])
+    process = run is not None and run.backend == "process"
+    look = Look(log, works, after, now, process=process)
+    main, *others = judge(look, Limits(stale_after, grace, progress), wishes)
+    if run and works.job:
+        main, *others = (_advised(each, run, works.job) for each in (main, *others))
     shown = replace(main, cells=log_columns.of_log(main.metrics, log_wording.numbers(after), now))
     return [heed(after, works, main.status), shown, *others]

@@ -21,12 +21,12 @@ SLACK = 300.0
 
 
 def cause(log: RunLog) -> str:
-    """Say `cause: ...` with the node to be left out, or the core file to look at, where they are known."""
+    """Return the cause, with the node to be left out or the core file to look at where they are known."""
     if log.told.cause is None:
         return ""
     known, core, peer = log.told.cause.cause, log.told.cause.core, log.told.peer
     node = peer.node if known.peer and peer and peer.address == known.peer else ""
-    return f"cause: {cause_lookups.words(known, node, core)}"
+    return cause_lookups.words(known, node, core)
 
 
 def number(step: LastStep) -> str:

@@ -87,12 +87,16 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Look to be judged: the log's pattern (empty: none), whose job it is, and what is known of it `now`."""
+    """Look to be judged: the log's pattern (empty: none), whose job it is, and what is known of it `now`.
+
+    `process`: the job is a plain process.
+    """
 
     pattern: str
     state: Working
     log: RunLog
     now: float
+    process: bool = False
 
     @property
     def begin(self) -> float:
@@ -274,7 +278,8 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     facts = (*signs.words, *_known(look, allowed))
     if look.state.blind:
         doubt = Result(Status.UNKNOWN, f"{said}, not known whether its job runs{at}", metrics, details)
-        return doubt.saying(f"not known whether its job runs: {look.state.blind}", *facts).dated(since)
+        doubtful = doubt.saying(f"not known whether its job runs: {look.state.blind}", *facts, advice=[_ASK])
+        return doubtful.dated(since)
     if allowed.over:
         over = Result(
             Status.WARNING, f"all its steps are done, but it still runs, {said}{at}", metrics, details
@@ -283,11 +288,11 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     if signs.status is Status.WARNING:  # nobody ends a run that seems to work
         seems = Result(signs.status, f"{said}, but {signs.words[0]}{at}", metrics, details)
         return replace(seems, progress=progress).saying(*facts).dated(since)
-    why = f", {cause}" if cause else ""
     stalls = look.newest is not None  # without a log nobody knows
+    what = f"stalled, {said}{at}" if stalls else said
     hung = Result(
         Status.CRITICAL,
-        f"stalled, {said}{why}{at}" if stalls else f"{said}{why}",
+        f"stalled for {age(lasted)}: {cause}{at}" if cause and stalls else what,
         metrics,
         details,
         progress=_progress(look, allowed, stalled=stalls),
@@ -298,6 +303,7 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     return hung.triggers("on_hang") if stalls or not look.pattern else hung
 
 
+_ASK = "see what runs, once the queue answers: watchdogd status"
 _NO_LOG = "correct log under the run in config.toml, or see why it writes none"
 
 
@@ -309,12 +315,15 @@ def _known(look: Look, allowed: Allowance) -> Iterator[str]:
     elif look.pattern:
         yield look.log.files.obstacle or f"no file matches {look.pattern}"
     yield allowed.fact
-    yield from filter(None, [log_wording.cause(look.log), log_wording.first_to_stop(look.log, look.begin)])
+    if why := log_wording.cause(look.log):
+        yield f"cause: {why}"
+    yield from filter(None, [log_wording.first_to_stop(look.log, look.begin)])
     if look.state.blind:
         return
     if job:
         doing = "runs" if job.working else f"is {job.state.lower()}"
-        yield f"job {job.id} {doing}{f' on {job.nodes}' if job.nodes else ''}"
+        noun = "process" if look.process else "job"
+        yield f"{noun} {job.id} {doing}{f' on {job.nodes}' if job.nodes else ''}"
     if look.log.files.buffered:
         yield UNBUFFER
 
@@ -322,7 +331,7 @@ def _known(look: Look, allowed: Allowance) -> Iterator[str]:
 def _unmatched(look: Look, pattern: str) -> Result:
     """Report that lines come, but none ever fitted the user's pattern."""
     none = warning(
-        f"no log line matches the pattern of progress for {age(look.now - look.begin)}",
+        f'no log line matches the pattern "progress" for {age(look.now - look.begin)}',
         details=log_wording.evidence(look.log),
     ).saying(
         f"progress = '{pattern}' matches no line of {look.pattern}",

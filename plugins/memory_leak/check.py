@@ -192,7 +192,7 @@ def _judged(
         return
     seen = look(run, jobs, deadline=deadline, now=now)
     if seen.closed:
-        yield from node_checks.no_access("its memory", seen.closed, reported=state.reported)
+        yield from node_checks.no_access(run.name, "its memory", seen.closed, reported=state.reported)
         state.reported = True
         return
     held_by = {node: usage.memory for node, usage in seen.told.items() if usage.memory is not None}
@@ -210,7 +210,8 @@ def _judged(
 def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
     """Report the node with the least left; `trouble` is why no node could be asked."""
     if not nodes:
-        return unknown(trouble or "its memory is not known, no node answers")
+        asked = "ask the administrators whether its nodes answer: scontrol ping; sinfo -R"
+        return unknown(trouble or "its memory is not known, no node answers").saying(advice=[asked])
     node, least = min(nodes.items(), key=lambda item: item[1].left / max(item[1].total, 1.0))
     count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
     summary = ok(f"{count}; least is left on {_left(node, least)}")

@@ -90,9 +90,7 @@ def _judged(
         return
     seen = look(run, jobs, deadline=deadline, now=now, paths=paths)
     if seen.closed:
-        yield from node_checks.no_access(
-            f"the node disks of {run.name}", seen.closed, reported=state.reported
-        )
+        yield from node_checks.no_access(run.name, "its node disks", seen.closed, reported=state.reported)
         state.reported = True
         return
     if seen.trouble:
@@ -117,7 +115,7 @@ def judge(
         elif disk.trouble:
             yield _troubled(place, disk)
         elif disk.read_only:
-            yield critical(f"{place}: read-only, nothing can be written", subject=place)
+            yield _advised(critical(f"{place}: read-only, nothing can be written", subject=place), place)
     for place, judged in verdicts.items():
         for verdict in judged:
             if verdict.status is not Status.OK and not (seen[place] or Disk()).read_only:
@@ -126,9 +124,16 @@ def judge(
 
 def _troubled(place: str, disk: Disk) -> Result:
     if disk.errno in (errno.EACCES, errno.EPERM):
-        return unknown(f"{place}: may not be entered ({disk.trouble})", subject=place)
+        shut = unknown(f"{place}: may not be entered ({disk.trouble})", subject=place)
+        return shut.saying(advice=["correct node_disks under the run in config.toml"])
     what = "missing" if disk.errno == errno.ENOENT else "does not answer"
-    return critical(f"{place}: {what} ({disk.trouble})", subject=place)
+    return _advised(critical(f"{place}: {what} ({disk.trouble})", subject=place), place)
+
+
+def _advised(result: Result, place: str) -> Result:
+    """Say how the next job is kept off the node."""
+    node = place.partition(":")[0]
+    return result.saying(advice=[f"leave it out of the next job: --exclude={node}"])
 
 
 def _verdicts(disk: Disk, wishes: Mapping[str, FreeSpaceLimits]) -> list[Verdict]:
@@ -144,7 +149,7 @@ def _short(place: str, verdict: Verdict) -> Result:
     subject = place if verdict.limit.kind == BYTES else f"{place} inodes"
     line = f"{place}: {free_space.describe(verdict)}"
     short = Result(verdict.status, line, free_space.metrics(verdict), subject=subject, trigger="on_disk")
-    return short.saying(verdict.why)
+    return _advised(short.saying(verdict.why, advice=[f"remove what earlier jobs left in {place}"]), place)
 
 
 def _whole(verdicts: Mapping[str, list[Verdict]], nodes: int) -> Result:

@@ -177,7 +177,8 @@ def spares(nodes: Sequence[SlurmNode], partition: str, wanted: AmountField | Non
     details = "\n".join([*map(_words, out[:50]), *_give_back(out)])
     result = warning if short else ok
     told = result(line, details=details, idle=Metric(len(idle), warn=limit), out_of_service=len(out))
-    return told if short else told.ending("spare nodes again", line)
+    asked = "ask the administrators when those out of service come back, or ask for fewer nodes"
+    return told.saying(advice=[asked]) if short else told.ending("spare nodes again", line)
 
 
 def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> Iterator[Result]:

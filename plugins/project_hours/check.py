@@ -31,6 +31,7 @@ from watchdogd.plugin import (
     History,
     Metric,
     Result,
+    Status,
     check,
     critical,
     ok,
@@ -125,6 +126,8 @@ def judge(
     else:
         rate = "" if ends_in is None else f", they end in {age(ends_in)} at this rate"
         result = ok(f"{words}{rate}").ending("hours last again", words)
+    if result.status is not Status.OK:
+        result = result.saying(advice=["ask the project's manager for more, or let less urgent jobs wait"])
     metrics = {"left": Metric(round(budget.left, 1), "h", warn, crit)}
     metrics |= {} if budget.used is None else {"used": Metric(round(budget.used, 1), "h")}
     metrics |= {"limit": Metric(round(whole, 1), "h")} if whole else {}

@@ -83,7 +83,7 @@ def test_whose_job_bears_its_name_and_that_others_jobs_are_not_shown(
     played.play("json", {"7.batch": RUNNING | {"Job_Owner": "carol@login1"}})
     seen = played.look()
     assert seen.status is Status.WARNING
-    assert "of a user who does not count here: carol" in seen.summary
+    assert "its job is carol's" in seen.summary
     assert "job 7.batch of carol bears its name" in text_of(seen)
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     server = played.folder / "server"

@@ -20,11 +20,12 @@ from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.config.loading import parse
 from watchdogd.daemon.config_changes import not_taken
 from watchdogd.daemon.dependencies import Dependency, Probes, queue_result
+from watchdogd.daemon.dropins import dropins as dropins_module
 from watchdogd.daemon.dropins.dropins import refused
 from watchdogd.daemon.registry.plugin_registry import _unusable as _unusable_plugin
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.setup import Setup
-from watchdogd.errors import ConfigError
+from watchdogd.errors import ConfigError, Problem
 from watchdogd.home.file_trust import distrust
 from watchdogd.home.layout import Home
 from watchdogd.parsers import nagios
@@ -38,8 +39,9 @@ from watchdogd.plugins.disk_quota import path_state, storage_targets, write_test
 from watchdogd.plugins.disk_quota.check import DiskState, Outlook, _source, _told, _worded
 from watchdogd.plugins.disk_quota.path_state import PathState, PathView
 from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, Quotas
+from watchdogd.plugins.gpu_health import standstill
 from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
-from watchdogd.plugins.gpu_health.check import _fault
+from watchdogd.plugins.gpu_health.check import _advised, _fault
 from watchdogd.plugins.gpu_health.check import judge as judge_gpus
 from watchdogd.plugins.gpu_health.faults import Fault, GpuLimits
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
@@ -48,6 +50,7 @@ from watchdogd.plugins.job_liveness.check import judge
 from watchdogd.plugins.job_liveness.job_history import KillSwitch, begin_round
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
 from watchdogd.plugins.job_liveness.situation import LivenessLimits
+from watchdogd.plugins.log_staleness.check import _advised as advised
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.log_verdicts import _loss, _pace, _skips, _unread
 from watchdogd.plugins.log_staleness.loss_level import Level
@@ -201,7 +204,7 @@ def job_liveness() -> Said:
         "requeued",
         liveness(runs, {"jobs": (waits("329", "BeginTime", start_estimate=START + 120),)})["notice"],
     )
-    finished = replace(RUN, finished="alice at 28 Nov 22:05:20 CET")
+    finished = replace(RUN, finished="alice: all steps are done")
     yield "marked finished", liveness({"jobs": ()}, run=finished)["notice"]
 
 
@@ -270,12 +273,12 @@ def log(folder: Path) -> Said:
     for at in range(100):
         state.curves.level.take((2.3 if at < 60 else 6.9) + 0.01 * (at % 3))
         state.curves.pace.level.take((0.9 if at < 60 else 2.1) + 0.01 * (at % 3))
-    yield "the loss has risen", next(_loss(state))
-    yield "slower than before", next(_pace(state))
+    yield "the loss has risen", advised(next(_loss(state)), RUN, job())
+    yield "slower than before", advised(next(_pace(state)), RUN, job())
     state.told.skips = Skips((1,) * 20, 60)
-    yield "gradients overflow", next(_skips(state))
+    yield "gradients overflow", advised(next(_skips(state)), RUN, job())
     state.files.unread = Unread(3, "bytes 100 to 200 of train.log", now=True)
-    yield "part of the log was not read", next(_unread(state))
+    yield "part of the log was not read", advised(next(_unread(state)), RUN, job())
 
 
 def verdict(free: float, total: float, kind: str = BYTES, of: str = FILE_SYSTEM, **more: Any) -> Any:
@@ -384,7 +387,7 @@ def nodes() -> Said:
     yield "few spare nodes", spares([drained, SlurmNode("node3", "gpu", "idle")], "gpu", Amount(absolute=2))
     yield (
         "its GPUs cannot be watched",
-        [*node_checks.no_access("its GPUs", "no step may be started", reported=False)][-1],
+        [*node_checks.no_access("llama-7b", "its GPUs", "no step may be started", reported=False)][-1],
     )
     asked = Snapshot(START, None, trouble="squeue did not answer in 20 s")
     yield "whether its job lives is not known", _some(node_checks.nothing_to_judge(asked, ()))
@@ -414,6 +417,10 @@ def _some(result: Result | None) -> Result:
     return result
 
 
+def _of_gpu(name: str, node: str, found: list[Fault], details: str) -> Result:
+    return _advised(_fault(name, node, found, details), RUN)
+
+
 def gpus() -> Said:
     waiting = [named(at, 100, 124.0) for at in range(7)]
     hung = GpuActivity(tuple(waiting), (named(7, 0, 126.0),), hung=True)
@@ -422,7 +429,10 @@ def gpus() -> Said:
     calm = GpuActivity(quiet=tuple(waiting))
     idle = GpuHealthState()
     _ = list(_idle(calm, waiting, idle, Patience(600.0, 900.0, 3600.0), START - 1200))
-    yield "GPUs do nothing", next(_idle(calm, waiting, idle, Patience(600.0, 900.0, 3600.0), START))
+    yield (
+        "GPUs do nothing",
+        next(standstill.results(calm, waiting, idle, Patience(600.0, 900.0, 3600.0), RUN, START)),
+    )
     silent = GpuSurvey((), trouble="srun did not answer within 45 s")
     limits = GpuLimits(8)
     yield (
@@ -430,16 +440,16 @@ def gpus() -> Said:
         next(judge_gpus(silent, GpuHealthState(), limits, Patience(1, 1, 1), job(), RUN, START)),
     )
     hot = Fault(Status.WARNING, "91 °C hot, slows down at 90 °C")
-    yield "a GPU is hot", _fault("node5/gpu3", "node5", [hot], "")
+    yield "a GPU is hot", _of_gpu("node5/gpu3", "node5", [hot], "")
     ecc = Fault(Status.CRITICAL, "2 uncorrectable ECC errors in this job", lasting=True)
-    yield "a GPU has memory errors", _fault("node5/gpu3", "node5", [ecc, hot], "")
+    yield "a GPU has memory errors", _of_gpu("node5/gpu3", "node5", [ecc, hot], "")
     yield (
         "a GPU is gone",
-        _fault("node5", "node5", [Fault(Status.CRITICAL, "7 of 8 GPUs are there (gpu3 is gone)")], ""),
+        _of_gpu("node5", "node5", [Fault(Status.CRITICAL, "7 of 8 GPUs are there (gpu3 is gone)")], ""),
     )
     yield (
         "a node's GPUs cannot be read",
-        _fault("node5", "node5", [Fault(Status.UNKNOWN, "its GPUs cannot be read: timeout")], ""),
+        _of_gpu("node5", "node5", [Fault(Status.UNKNOWN, "its GPUs cannot be read: timeout")], ""),
     )
 
 
@@ -453,19 +463,22 @@ def _misspelt() -> str:
     raise AssertionError
 
 
-def _unusable() -> str:
+def _unusable() -> tuple[Problem, ...]:
     """What is said of a plugin that cannot be imported."""
-    why = "cannot be loaded: ModuleNotFoundError: No module named 'numpy'"
+    why = "ModuleNotFoundError: No module named 'numpy'"
     setup: Any = SimpleNamespace(catalog={"tidy": _unusable_plugin("tidy", "/home/plugins/tidy.py", why)})
-    said: str = Setup.unusable.fget(setup)  # type: ignore[attr-defined]
+    said: tuple[Problem, ...] = Setup.unusable.fget(setup)  # type: ignore[attr-defined]
     return said
 
 
 def dropins(folder: Path) -> Said:
     """What is said of drop-ins."""
-    yield "a program says CRITICAL", nagios.read(2, "CRITICAL: 12 files left | files=12", "")
-    yield "a program ends with another code", nagios.read(7, "boom", "")
     path = folder / "cron.hourly/tidy"
+    for name, code, output in (
+        ("a program says CRITICAL", 2, "CRITICAL: 12 files left | files=12"),
+        ("a program ends with another code", 7, "boom"),
+    ):
+        yield name, dropins_module.advised(nagios.read(code, output, ""), str(path), str(folder))
     path.parent.mkdir()
     path.write_text("#!/bin/sh\n")
     path.chmod(0o757)

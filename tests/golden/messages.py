@@ -107,7 +107,9 @@ SUSPECT = "log_staleness: stalled, with a suspect"
 
 def lives() -> Events:
     """What becomes of an incident, as the rounds decide it, and what people do about it."""
-    bad = Result(Status.CRITICAL, "98 % full", facts=("/scratch",))
+    bad = Result(
+        Status.CRITICAL, "98 % full", facts=("/scratch",), advice=("make room: most is held by bob (30 TB)",)
+    )
     check, policy = "scratch/disk_quota", AlertPolicy(confirm=1, repeat_every=3600.0, escalate_after=1800.0)
     state, now = AlertState(), START
 
@@ -178,7 +180,7 @@ DEEDS = (
     ("annotate", "failed", "W&B: UsageError: no API key configured", ""),
     ("hold", "done", "3 waiting jobs are held: scontrol release 331 lets them go", "3 waiting jobs held"),
     ("cancel-pending", "done", "3 waiting jobs are cancelled", "3 waiting jobs cancelled"),
-    ("requeue", "skipped", "3 within 1d already (max_per_day)", ""),
+    ("requeue", "skipped", "3 today already (max_per_day)", ""),
     ("cancel", "lost", "watchdogd ended while it did this: look yourself, it is not done again", ""),
 )
 """What can come of each action: its kind, state and outcome, and the outcome as a first line has it."""

@@ -87,6 +87,49 @@ def test_every_first_line_keeps_the_rules() -> None:
         assert re.search(r"[a-z]{2}", match[3][:40]), f"{title}: no words"
 
 
+CLAUSE = re.compile(r"[;,:] | \(|$")
+ALERTS = ("CRITICAL", "WARNING", "UNKNOWN")
+
+
+def test_a_phone_shows_the_fact_and_it_says_nothing_twice() -> None:
+    """The first clause ends where a phone cuts, the word in brackets is not said again."""
+    for title, line in first_lines():
+        word, fact = line[1:].split("] ", 1)[0], line.split(": ", 1)[1]
+        end = CLAUSE.search(fact, 20)
+        assert end, title
+        assert len(line) - len(fact) + end.start() <= 80, f"{title}: {line}"
+        assert word not in fact, f"{title}: {line}"
+        assert "see above" not in fact.lower(), title
+
+
+def _mails() -> list[tuple[str, list[str]]]:
+    """Title and lines of each message as mail, without what is quoted."""
+    parts = FILE.read_text(encoding="utf-8").split("=" * 100 + "\n")[1:]
+    mails = [(part.split("\n")[0], part.split("-- mail\n")[1].split("-- mail, HTML")[0]) for part in parts]
+    return [(title, text.replace("\n  ", "\n").split("\n")[2:]) for title, text in mails]
+
+
+def test_an_alert_says_first_what_helps_then_since_when_and_last_how_to_answer() -> None:
+    for title, lines in _mails():
+        status = lines[0][1:].partition("]")[0]
+        heads = [line for line in lines if re.match(r"What you can do|Since |Lasted |Once you work", line)]
+        kinds = [head.split(" ")[0] for head in heads]
+        if status in ALERTS and not title.startswith(("delivery: ", "the watchdog: ", "nodes: its GPUs")):
+            assert kinds == ["What", "Since", "Once"], title
+        assert len([kind for kind in kinds if kind in ("Since", "Lasted")]) <= 1, title
+        assert not any(re.search(r"\bsince \d", line) for line in lines), title
+
+
+def test_one_thing_has_one_word_everywhere() -> None:
+    """The words that CONTRIBUTING names are not replaced by those that it rules out."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^  \| (.+) \| (.+) \| (.+) \|$", text, re.MULTILINE)[2:]
+    others = {word for *_, out in rows for word in out.split(", ")}
+    assert len(others) > 15
+    told = "\n".join(line for _, lines in _mails() for line in lines if not line.startswith("    "))
+    assert {word for word in others if re.search(rf"\b{word}\b", told)} == set()
+
+
 def test_what_comes_as_a_time_has_its_zone() -> None:
     text = FILE.read_text(encoding="utf-8")
     clocks = re.findall(

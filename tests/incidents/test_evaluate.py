@@ -328,7 +328,7 @@ def test_a_reminder_of_what_cannot_be_found_out_now_says_so() -> None:
     watch.rounds(2, FULL)
     (reminder,) = watch.round(SILENT_TOOL, after=4 * HOUR)
     assert reminder.kind is EventKind.REMINDER
-    assert reminder.notes == ("cannot be found out now: the quota tool did not answer",)
+    assert reminder.notes == ("not known now: the quota tool did not answer",)
 
 
 def test_unknown_does_not_count_as_good() -> None:

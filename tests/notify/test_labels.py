@@ -57,7 +57,7 @@ def _result(result: Result) -> str:
 def _of_itself(text: str) -> str:
     itself = SelfMonitoring()
     itself.tell(text)
-    setup: Any = SimpleNamespace(unusable="", config=SimpleNamespace(daemon=SimpleNamespace(name="w")))
+    setup: Any = SimpleNamespace(unusable=(), config=SimpleNamespace(daemon=SimpleNamespace(name="w")))
     (seen,) = (each for each in itself.observe(setup, None, NOON) if each.result.notice)
     return _first_line(notice(seen, NOON, quiet=False))
 
@@ -79,7 +79,9 @@ KINDS: dict[str, tuple[str, Callable[[], str]]] = {
     "the history begins anew": ("WARNING", lambda: _of_itself("history.db was damaged: begins anew")),
     "nodes cannot be looked at": (
         "WARNING",
-        lambda: _result([*node_checks.no_access("its GPUs", "no step may be started", reported=False)][-1]),
+        lambda: _result(
+            [*node_checks.no_access("run-17", "its GPUs", "no step may be started", reported=False)][-1]
+        ),
     ),
     "a job was replaced": ("INFO", lambda: _result(said_by_a_plugin("job 1 failed, job 2 is next"))),
     "a plugin's own": ("INFO", lambda: _result(said_by_a_plugin("the epoch is over"))),

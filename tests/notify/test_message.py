@@ -153,7 +153,7 @@ def test_events_about_one_target_travel_in_one_message_the_worst_first() -> None
         [event(about=gpu), event()], ROUTES | {"run-17/gpu_health": Route(("slack",))}, RULES, NOON
     )
     slack = next(note for note in notes if note.channel == "slack").message
-    assert slack.headline == "[CRITICAL] run-17: no new line for 25m (and 1 more)"
+    assert slack.headline == "[CRITICAL] run-17: no new line for 25m (and 1 more alert)"
     assert "[WARNING] node5/gpu3: hot" in slack.body
     assert "watchdogd ack 17" in slack.body
     assert "watchdogd ack 18" in slack.body
@@ -256,7 +256,7 @@ def test_many_subjects_of_one_target_stay_one_bounded_message() -> None:
     events = [event(about=incident(n, subject=f"node{n}/gpu0", details="x" * 9000)) for n in range(300)]
     notes = compose(events, {}, RULES, NOON)
     assert len(notes) == 1
-    assert notes[0].message.headline.endswith(" (and 299 more)")
+    assert notes[0].message.headline.endswith(" (and 299 more alerts)")
     assert len(notes[0].message.body) <= BODY_LIMIT
     assert "watchdogd silence run-17 --for 2h" in notes[0].message.body
 

@@ -163,7 +163,7 @@ def test_a_limit_a_day_for_each_run_and_action() -> None:
         desk.round(ActionRequest(number, "glide", "on_hang", (REQUEUE,)), after=REST)
         desk.end()
     (third,) = desk.round(ActionRequest(3, "glide", "on_hang", (REQUEUE,)), after=REST)
-    assert (third.state, third.outcome) == (SKIPPED, "2 within 1d already (max_per_day)")
+    assert (third.state, third.outcome) == (SKIPPED, "2 today already (max_per_day)")
     assert str(third) == f"requeue for incident 3 (on_hang) was not done: {third.outcome}"
     assert states(desk.round(ActionRequest(4, "dive", "on_hang", (REQUEUE,)))) == [("requeue", BEGUN)]
     assert states(desk.round(ActionRequest(5, "glide", "on_hang", (REQUEUE,)), after=DAY)) == [

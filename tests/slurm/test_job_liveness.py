@@ -116,7 +116,7 @@ def test_a_task_that_fails_and_the_next_that_takes_over(slurm: Cluster, watch: W
 
 def test_held_by_its_user_and_released_as_told(slurm: Cluster, watch: Watch) -> None:
     submit(slurm, "exec sleep 3600", "--hold", "--array=1-4%1")
-    held = watch.until("waits until it is released: held by its user", "(JobHeldUser, alice)")
+    held = watch.until("held by its user, waits until it is released", "(JobHeldUser, alice)")
     assert held.status is Status.WARNING
     (mend,) = held.advice
     assert mend.startswith("scontrol release ")

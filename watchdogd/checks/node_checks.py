@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Container, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -66,7 +67,9 @@ def lasting(before: Sign | None, sign: Sign) -> Sign:
 def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
     """Return why there is nothing to look at: nobody knows the queue, or none of `jobs` runs; or None."""
     if snapshot.jobs is None:
-        return unknown(f"not known whether its job lives: {snapshot.trouble}")
+        return unknown(f"not known whether its job lives: {snapshot.trouble}").saying(
+            advice=["scontrol ping"]
+        )
     return None if jobs else not_judged("no job runs")
 
 
@@ -75,8 +78,10 @@ def not_judged(why: str) -> Result:
     return ok(f"not judged: {why}").ending(f"no longer judged, {why}", timed=False)
 
 
-def no_access(what: str, why: str, *, reported: bool) -> Iterator[Result]:
+def no_access(run: str, what: str, why: str, *, reported: bool) -> Iterator[Result]:
     """Report that there is no way in, which is told once: `reported` says whether it was."""
     yield not_judged(why)
     if not reported:
-        yield notice(f"{what} cannot be watched: {why}", label="WARNING")
+        way = f"watchdogd probe --run {shlex.quote(run)} &"
+        told = notice(f"{what} cannot be watched: {why}", label="WARNING")
+        yield told.saying(advice=["put this into its job script:", way])

@@ -100,7 +100,8 @@ def backtest(
 ) -> Iterator[Alert]:
     """Replay the alerts up to `until`, oldest first.
 
-    `readings` of checks that are not configured now are left out. What ends is said as it was in what was `sent`.
+    `readings` of checks that are not configured now are left out. What ends is said as it was in what was
+    `sent`.
     """
     ends = SentEnds(sent)
     checks = {check.name: check for check in setup.checks}

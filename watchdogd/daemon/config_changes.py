@@ -22,13 +22,14 @@ from watchdogd.daemon.dropins import dropins
 from watchdogd.daemon.dropins.dropins import DropIn
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.setup import Setup
-from watchdogd.errors import ConfigError, WatchdogError
+from watchdogd.errors import ConfigError, UnknownKeyError, WatchdogError
 from watchdogd.home import layout
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Run
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.pathname import file_name
 from watchdogd.system.smallfile import NoPlainFileError, read_head, read_plain
+from watchdogd.system.text import one_line
 
 
 def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:
@@ -74,7 +75,10 @@ def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:
 def not_taken(home: Home, error: ConfigError) -> str:
     """Say that config.toml does not count, and why: its own path is known."""
     why = str(error).removeprefix(f"{home.config}: ")
-    return f"config.toml: {why} (the last good configuration is kept)"
+    if isinstance(error, UnknownKeyError):
+        table = f" (under {'.'.join(error.where)})" if error.where else ""
+        why = one_line(f"unknown key {error.key}{error.hint}{table}")
+    return f"config.toml not taken: {why} (the last good configuration is kept)"
 
 
 Seen = tuple[tuple[int, ...], tuple[str, ...]]

@@ -60,7 +60,7 @@ def queue_result(snapshot: Snapshot, checks: Sequence[str] = ()) -> Result:
         return ok("the batch system says what runs").ending("the batch system answers again")
     who = "Slurm does not" if snapshot.backend == "slurm" else f"nobody ({snapshot.backend}) can"
     told = unknown(f"{who} say what runs: {snapshot.trouble}")
-    return told.saying(_unwatched(checks))
+    return told.saying(_unwatched(checks), advice=["scontrol ping"] if snapshot.backend == "slurm" else [])
 
 
 def _unwatched(checks: Sequence[str]) -> str:
@@ -195,7 +195,7 @@ class Probes:
         lately = fresh(self._answered.get(dependency.name, float("-inf")), now, 2.5 * every)
         if lately or self._silent.get(dependency.name) or self._late.isdisjoint(dependency.checks):
             return None
-        return unknown(f"whether the file system at {dependency.point} answers is being found out")
+        return unknown(f"not known yet whether the file system at {dependency.point} answers")
 
     def silent(self, dependency: str) -> bool:
         """Return whether it did not answer when it was asked last."""
@@ -220,6 +220,7 @@ class Probes:
             trouble,
             f"asked for no more than {', '.join(dependency.folders[:5])}, for {PROBE_DEADLINE:g} s",
             _unwatched(dependency.checks),
+            advice=["ask the cluster's administrators; jobs that need it hang meanwhile"],
         )
 
     def explains(self, key: str, dependencies: Mapping[str, Dependency]) -> bool:

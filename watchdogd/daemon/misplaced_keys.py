@@ -9,7 +9,7 @@ from watchdogd.config.channels import channel_types
 from watchdogd.config.keys import NAME, Table, tables
 from watchdogd.config.models import CheckSection
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, built_in
-from watchdogd.errors import ConfigError, UnknownKeyError
+from watchdogd.errors import UnknownKeyError
 from watchdogd.system.text import nearest
 
 _KINDS = {"run": "runs", "disk": "disks"}
@@ -19,9 +19,10 @@ _SURE = 0.8
 """A name as near as this is a slip of the pen, even where the word is a key of another table."""
 
 
-def explained(error: UnknownKeyError) -> ConfigError:
+def explained(error: UnknownKeyError) -> UnknownKeyError:
     """Add to an error what was meant, or where the key belongs."""
-    return ConfigError(f"{error.found}{hint(error.where, error.key, error.known)}")
+    meant = hint(error.where, error.key, error.known)
+    return UnknownKeyError(error.found, meant, error.where, error.key, error.known)
 
 
 def hint(where: Sequence[str], key: str, known: list[str], plugins: Iterable[PluginEntry] = ()) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -224,7 +225,8 @@ class Engine:
             return ()
         now, name = self._clock(), self.setup.config.daemon.name
         text = message_wording.stopped(signature.who, signature.reason)
-        event = IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, calm=True)
+        again = ("to watch again:", "watchdogd start")
+        event = IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, advice=again, calm=True)
         notifications = tuple(compose((event,), self.setup.routes, self.setup.rules, now))
         self._keep(Record(at=now, alerts=self.alerts, events=(event,), notifications=notifications))
         return notifications
@@ -443,4 +445,8 @@ def touch_events(
     for (run, _), touches in touched.items():
         check = speaker(run)
         name = check.name if check else SELF
-        yield IncidentEvent(EventKind.NOTICE, now, name, run, run, message_wording.switched(touches))
+        again: tuple[str, ...] = ()
+        if touches[-1].switch == "kill" and not touches[-1].cleared:
+            again = ("to let it run again:", f"watchdogd kill-switch {shlex.quote(run)} --clear")
+        words = message_wording.switched(touches)
+        yield IncidentEvent(EventKind.NOTICE, now, name, run, run, words, advice=again)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from watchdogd.daemon.setup import Setup
+from watchdogd.errors import Problem
 from watchdogd.incidents.models import DELIVERY, SELF, Observation
 from watchdogd.plugin import Metric, Result, Status, notice
 from watchdogd.system.number import count
@@ -33,6 +34,11 @@ BEARABLE = frozenset({"config", "answers"})
 PLUGINS_LIMIT = 500
 """Characters that are told of plugins that are not used; `watchdogd plugins` lists them all."""
 
+SHOWN = 5
+"""Plugins of which the fix is named."""
+ADVICE = {"config": "correct config.toml, and see what counts: watchdogd config"}
+"""What helps with a trouble, where it is not the doctor."""
+
 log = logging.getLogger(__name__)
 
 
@@ -45,7 +51,7 @@ class SelfMonitoring:
     def __init__(self) -> None:
         self.troubles = dict.fromkeys(SUBJECTS, "")
         self._notices: list[Result] = []
-        self._unusable = ""
+        self._unusable: tuple[Problem, ...] = ()
 
     @property
     def standing(self) -> list[str]:
@@ -74,13 +80,15 @@ class SelfMonitoring:
             status = bad if text else Status.OK
             summary = text or f"{subject}: no trouble"
             said = Result(status, summary, recorded.get(subject, {}), subject=subject)
+            said = said.saying(advice=[ADVICE.get(subject, "watchdogd doctor")] if text else [])
             yield said.ending(f"{subject} is fine again")
 
-    def _of_plugins(self, unusable: str) -> Result:
+    def _of_plugins(self, unusable: tuple[Problem, ...]) -> Result:
         """Report home's plugins that are not used: the daemon is fine, but somebody relies on them."""
         if unusable != self._unusable:
-            log.info("%s", unusable or "all plugins are used again")
+            log.info("%s", "; ".join(unusable) or "all plugins are used again")
             self._unusable = unusable
-        text = unusable[:PLUGINS_LIMIT] or "plugins are fine"
+        text = "; ".join(each.what for each in unusable)[:PLUGINS_LIMIT] or "plugins are fine"
         said = Result(Status.WARNING if unusable else Status.OK, text, subject="plugins")
+        said = said.saying(advice=[each.fix for each in unusable[:SHOWN]])
         return said.ending("all plugins are used again")

@@ -22,8 +22,8 @@ from watchdogd.daemon.dropins.dropins import DropIn
 from watchdogd.daemon.misplaced_keys import explained
 from watchdogd.daemon.registry import check_factory as checks_module
 from watchdogd.daemon.registry.check_factory import Check
-from watchdogd.daemon.registry.plugin_registry import PluginEntry, discover
-from watchdogd.errors import UnknownKeyError
+from watchdogd.daemon.registry.plugin_registry import PluginEntry, discover, skipped
+from watchdogd.errors import Problem, UnknownKeyError
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import DELIVERY, SELF, AlertPolicy
 from watchdogd.notify.routing import MessageRules, Route
@@ -208,13 +208,16 @@ class Setup:
         return replace(self, checks=tuple(crontab.harmless(check) for check in self.checks))
 
     @property
-    def unusable(self) -> str:
-        """Return the plugins of home and of packages that cannot be used, and why, in one line; or empty."""
-        return "; ".join(
-            f"plugin '{entry.name}' is not used: {entry.skipped}"
-            for entry in self.catalog.values()
-            if entry.skipped
-        )
+    def unusable(self) -> tuple[Problem, ...]:
+        """The plugins of home and of packages that cannot be used, why, and the fix."""
+        return tuple(_unusable(entry) for entry in skipped(self.catalog.values()))
+
+
+def _unusable(entry: PluginEntry) -> Problem:
+    """Return why a plugin is not used: its own path is known."""
+    why = entry.skipped if isinstance(entry.skipped, Problem) else Problem(entry.skipped)
+    what = why.what.replace(entry.origin, "it")
+    return Problem(f"plugin {entry.name} is not used: {what}", why.fix or f"see why: {entry.origin}")
 
 
 def _dependencies_of(checks: Iterable[Check]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from watchdogd.incidents.inhibition import Inhibitions, Muting, silences_after
 from watchdogd.incidents.models import AlertState, EventKind, Incident, IncidentEvent, Observation, Silence
 from watchdogd.incidents.reminders import announce, event, notice
 from watchdogd.plugin import Recovery, Result, Status
+from watchdogd.units import local_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -107,8 +109,12 @@ class _Evaluation:
                 if request.target in (state.target, state.run, state.check, state.check.rpartition("/")[2])
             ]
             known = next((state for state in about if state.incident), about[0] if about else None)
+            facts: tuple[str, ...] = ()
+            advice: tuple[str, ...] = ()
             if request.verb == "silence":
                 text = message_wording.silenced(request.by, request.until - request.at, request.reason)
+                facts = (f"until {local_time(request.until)}",)
+                advice = ("to hear of it before:", f"watchdogd unsilence {shlex.quote(request.target)}")
             else:
                 text = message_wording.unsilenced(request.by)
             self.events.append(
@@ -120,6 +126,8 @@ class _Evaluation:
                     request.target,
                     text,
                     incident=known.incident if known else None,
+                    facts=facts,
+                    advice=advice,
                     calm=True,
                 )
             )

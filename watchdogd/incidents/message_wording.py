@@ -31,8 +31,8 @@ _LEAST = 20
 """Characters of the fact that a suspect leaves, at least: `stalled for 22m`."""
 
 
-def first_line(word: str, target: str, fact: str, more: int = 0, suspect: str = "") -> str:
-    """Return `[WORD] TARGET: fact; suspect (and 2 more)`; a fact that is too long loses its end at a word."""
+def first_line(word: str, target: str, fact: str, more: str = "", suspect: str = "") -> str:
+    """Return `[WORD] TARGET: fact; suspect (and 2 more alerts)`; a long fact loses its end at a word."""
     room = _room(word, target, more, suspect)
     named = f"; {one_line(suspect, 1000)}" if suspect else ""
     if not fits(word, target, fact, more, suspect):
@@ -40,13 +40,13 @@ def first_line(word: str, target: str, fact: str, more: int = 0, suspect: str = 
     return _begin(word, target) + cut(one_line(fact, 1000), room - len(named)) + named + _others(more)
 
 
-def fits(word: str, target: str, fact: str, more: int = 0, suspect: str = "") -> bool:
+def fits(word: str, target: str, fact: str, more: str = "", suspect: str = "") -> bool:
     """Return whether `first_line` keeps all of the fact and of the suspect."""
     told = f"{one_line(fact, 1000)}; {one_line(suspect, 1000)}" if suspect else one_line(fact, 1000)
     return len(told) <= _room(word, target, more, suspect)
 
 
-def _room(word: str, target: str, more: int, suspect: str) -> int:
+def _room(word: str, target: str, more: str, suspect: str) -> int:
     """Return the characters that are left for the fact and the suspect."""
     limit = SUSPECT_LIMIT if suspect else LIMIT
     return limit - len(_begin(word, target)) - len(_others(more))
@@ -56,8 +56,8 @@ def _begin(word: str, target: str) -> str:
     return f"[{word}] {one_line(target, _TARGET)}: "
 
 
-def _others(more: int) -> str:
-    return f" (and {more} more)" if more else ""
+def _others(more: str) -> str:
+    return f" (and {more})" if more else ""
 
 
 def cut(text: str, room: int) -> str:

@@ -172,7 +172,7 @@ def _event_of(
 ) -> IncidentEvent:
     notes = []
     if incident.doubt:
-        notes.append(f"cannot be found out now: {incident.doubt}")
+        notes.append(f"not known now: {incident.doubt}")
     if kind in (EventKind.OPENED, EventKind.WORSE) and flapping(state, policy, now):
         span = window(policy)
         notes.append(message_wording.flapping(len(state.flips), span, span / FLAP_CALM))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from watchdogd.incidents.models import Incident, IncidentEvent
     from watchdogd.notify.routing import MessageRules
 
+_ALERTS = frozenset({"CRITICAL", "UNKNOWN", "WARNING", "REMINDER"})
+
 BODY_LIMIT = 16_000
 """Characters of a body: far below Slack's 50 blocks of 3,000, and what a phone still shows."""
 
@@ -92,7 +94,7 @@ def _fact(event: IncidentEvent, routes: Mapping[str, Route]) -> str:
     return one_line(f"{_subject(event, routes)}{event.told}", 1000)
 
 
-def _headline(event: IncidentEvent, routes: Mapping[str, Route], more: int = 0) -> str:
+def _headline(event: IncidentEvent, routes: Mapping[str, Route], more: str = "") -> str:
     fact = f"{_subject(event, routes)}{event.summary}"
     return message_wording.first_line(word_of(event), event.target, fact, more, event.suspect)
 
@@ -155,10 +157,12 @@ def _message(
     )
 
 
-def _others(group: Sequence[IncidentEvent]) -> int:
-    """Return how many further things a message tells of, beside what people or jobs do."""
+def _others(group: Sequence[IncidentEvent]) -> str:
+    """Return how many further alerts a message has, or ends beside an end: `2 more alerts`."""
     first, *others = ((each.incident.id if each.incident else each.summary, word_of(each)) for each in group)
-    return len({about for about, word in others if word != "INFO" and about != first[0]})
+    ends = first[1] == "RESOLVED"
+    count = len({about for about, word in others if about != first[0] and (word in _ALERTS or ends)})
+    return f"{count} more {'end' if ends else 'alert'}{'s' * (count > 1)}" if count else ""
 
 
 def _body(parts: Iterable[str]) -> str:
@@ -199,7 +203,7 @@ def _when(event: IncidentEvent, now: float) -> str:
 def _answers(group: Sequence[IncidentEvent], command: str) -> str:
     """Return what helps with just this: what to do next about what is still open."""
     open_now = [event for event in group if event.incident and event.kind in _OPEN]
-    notices = [event for event in group if not event.incident]
+    notices = [event for event in group if event.kind is EventKind.NOTICE]
     advice = [line for event in (*open_now, *notices) for line in event.advice]
     commands = [_for_home(line, command) for line in dict.fromkeys(advice)][:ADVICE]
     if open_now:
@@ -223,9 +227,8 @@ def _replies(group: Sequence[IncidentEvent], command: str) -> str:
 
 
 def _for_home(line: str, command: str) -> str:
-    """Return a command of ours as it is typed for this home."""
-    ours = "watchdogd "
-    return one_line(f"{command} {line.removeprefix(ours)}" if line.startswith(ours) else line)
+    """Return a command of ours, also one after a colon, as it is typed for this home."""
+    return one_line(re.sub(r"(?:^|(?<=: ))watchdogd (?=[a-z])", lambda _: f"{command} ", line))
 
 
 def _is_stopped(event: IncidentEvent) -> bool:

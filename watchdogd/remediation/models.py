@@ -53,6 +53,15 @@ class Action:
 EVIDENCE = Action("evidence")
 
 
+_DEEDS = {
+    "requeue": "its job was requeued", "cancel": "its job was cancelled",
+    "resubmit": "a new job was submitted", "hold": "its waiting jobs were held",
+    "cancel-pending": "its waiting jobs were cancelled",
+    "kill-switch": "the kill switch was pressed", "save-switch": "the save switch was pressed",
+}  # fmt: skip
+"""What each kind of action does, as it is said where nobody knows whether it was done."""
+
+
 @dataclass(frozen=True, slots=True)
 class ActionRecord:
     """One action for one incident and run: recorded before it is done, and again with its outcome.
@@ -93,7 +102,7 @@ class ActionRecord:
         if self.state in (DONE, FAILED) and self.short:
             return self.short
         if self.state == LOST:
-            return f"not known whether {self.action.label} was done"
+            return f"not known whether {_DEEDS.get(self.action.kind, f'{self.action.label} was done')}"
         verdict = {DONE: "done", FAILED: "failed", SKIPPED: "not done"}
         return f"{self.action.label} {verdict.get(self.state, 'begun')}: {self.short or self.outcome}"
 

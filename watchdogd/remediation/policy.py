@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, ActionRecord
 from watchdogd.system import pathname
 from watchdogd.system.clock import fresh
-from watchdogd.units import format_duration
 
 DAY = 86400.0
 REST = 600.0
@@ -119,8 +118,7 @@ def _ordered(
     if action.kind not in _FREE and any(_counts(each) and abs(now - each.at) < REST for each in same):
         return None
     if sum(_counts(each) and abs(now - each.at) < DAY for each in same) >= rules.max_per_day:
-        often = f"{rules.max_per_day} within {format_duration(DAY)} already"
-        return _skipped(record, f"{often} (max_per_day)")
+        return _skipped(record, f"{rules.max_per_day} today already (max_per_day)")
     if rules.dry_run:
         return replace(record, state=DONE, outcome="dry run, nothing was done", ended_at=now)
     if not (action.harmless or rules.certain):

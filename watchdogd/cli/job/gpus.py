@@ -98,7 +98,7 @@ def _table(run: Run, job: Job, seen: GpuSurvey) -> Group:
             table.add_row(silent.name, *[""] * 7, Text(one_line(said)), style="magenta")
     title = f"{run.name}: job {job.id} on {job.nodes}, {time.strftime('%H:%M:%S')}"
     if moment.hung:
-        title += ": hung in a collective? suspects are marked"
+        title += ": stalled, GPUs wait for one another, suspects are marked"
     return Group(Text(one_line(title)), table)
 
 

@@ -222,7 +222,7 @@ def _follow(
     elif now - known.seen < PATIENCE:
         return JobResult(Status.OK, f"job {job_id} left the queue; how it ended is not known yet")
     else:
-        why = f"job {job_id} left the queue, and nobody can say how it ended"
+        why = f"job {job_id} is gone, not known how it ended"
         word, tail = JobResult(Status.UNKNOWN, why), ""
     known.end, known.job = End(word.status, word.text, tail), None
     return None
@@ -245,7 +245,7 @@ def _submit(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
     try:
         job_id = slurm.sbatch((*_options(wish), wish.path), "", environment(wish.home), umask.sane())
     except SlurmOddError as error:
-        return JobResult(Status.UNKNOWN, f"whether a job was submitted is not known yet: {error}")
+        return JobResult(Status.UNKNOWN, f"not known yet whether a job was submitted: {error}")
     except SlurmSilentError as error:
         return _silent(known, str(error), now)  # the next look shows whether the job was taken
     except (SlurmError, OSError) as error:

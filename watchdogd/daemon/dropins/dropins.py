@@ -228,11 +228,18 @@ def executable(path: str, home: str, deadline: float) -> Result:
         return unknown(f"home cannot be entered: {error.strerror}").saying(home)
     answer = _ask(path, home, deadline)
     if answer.exit_code is not None:
-        return nagios.read(answer.exit_code, answer.output, answer.errors)
+        return advised(nagios.read(answer.exit_code, answer.output, answer.errors), path, home)
     if answer.failure is not Failure.LATE:
         return unknown(str(Problem(answer.trouble, _fix(answer.errno, path))))
     details = "\n".join(filter(None, [answer.output.strip(), answer.errors.strip()]))
-    return unknown(f"did not end within {age(deadline)} and was killed", details=details)
+    late = unknown(f"did not end within {age(deadline)} and was killed", details=details)
+    return advised(late, path, home)
+
+
+def advised(result: Result, path: str, home: str) -> Result:
+    """Add to what is wrong how the drop-in runs again."""
+    again = f"run it again: watchdogd check {shlex.quote(os.path.relpath(path, home))}"
+    return result if result.status is Status.OK else result.saying(advice=[again])
 
 
 @check

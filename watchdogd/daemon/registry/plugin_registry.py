@@ -149,7 +149,7 @@ def scout(module: str, origin: str) -> list[PluginEntry]:
     )
     name = Path(module).stem
     if not answer.ok:
-        return [_unusable(name, origin, f"cannot be loaded: {answer.complaint()}")]
+        return [_unusable(name, origin, answer.complaint())]
     try:
         entries: list[PluginEntry] = pickle.loads(bytes.fromhex(answer.output.strip().rpartition("\n")[2]))  # noqa: S301 - our own scout wrote it, of code that this user runs anyhow
     except (ValueError, pickle.UnpicklingError, AttributeError, ImportError, EOFError) as error:
