@@ -71,6 +71,16 @@ CASES = [
         "no connection between ranks with peer 10.3.0.9",
     ),
     (
+        "n1:7:9 [4] ib.c:1615 NCCL WARN NET/IB : Got completion from peer 10.3.0.9<4021> with status=12 opcode=0 len=0 vendor err 129 (Recv) localGid fd00:11:9:5:4:2:3:f2 remoteGidsfd00:11:9:5:4:2:3:f1",
+        "no connection between ranks with peer 10.3.0.9",
+    ),
+    (
+        "[W socket.cpp:697] [c10d] The client socket has failed to connect to [::ffff:10.3.0.7]:47389 (errno: 110 - Connection timed out).",
+        "no connection between ranks with peer 10.3.0.7",
+    ),
+    ("ssh: connect to host n17 port 22: Connection refused", "no connection between ranks with peer n17"),
+    ("  Message:    connect() to 10.3.0.7:1024 failed", "no connection between ranks with peer 10.3.0.7"),
+    (
         "RuntimeError: [Rank 0]: Ranks 6, 7 failed to pass monitoredBarrier in 600000 ms",
         "left behind in a collective on rank 6, 7",
     ),

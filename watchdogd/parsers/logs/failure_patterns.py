@@ -73,6 +73,7 @@ KINDS = (
         "rendezvousconnectionerror",
         "rendezvoustimeouterror",
     ),
+    kind(CONNECTION, 3, "connect() to", only=r"connect\(\) to \S+ failed"),
     kind(
         CONNECTION,
         3,

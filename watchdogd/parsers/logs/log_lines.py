@@ -133,12 +133,12 @@ KEPT = 512
 _IPV4 = r"(?:\d{1,3}\.){3}\d{1,3}"
 _IPV6 = r"(?:[0-9a-fA-F]{0,4}:){2,8}[0-9a-fA-F.]{0,15}"
 _ADDRESS = re.compile(
-    rf"(?:::ffff:)?(?<![\d.])({_IPV4})(?![\d.]*\d)|\[({_IPV6})(?:%\w+)?\]:\d+|(?<![\w:])({_IPV6})(?:%\w+)?<\d+>"
+    rf"\[?(?:::ffff:)?(?<![\d.])({_IPV4})(?![\d.]*\d)|\[({_IPV6})(?:%\w+)?\]:\d+|(?<![\w:])({_IPV6})(?:%\w+)?<\d+>"
 )
 _NAME = re.compile(
     r"(?:connect(?:ing|ion|ed)?(?:\(\))? (?:to|with|from)|remote(?: peer| process)?(?: on)?|peer"
-    r"|to host|address of)[ =]*"
-    r"[\[(]?([A-Za-z][\w.-]*)(?:\]?[:<]\d|, \d)"
+    r"|to host|address of)\b[ =]*(?:host )?"
+    r"[\[(]?([A-Za-z][\w.-]*)(?:\]?[:<]\d|, \d| port \d)"
 )
 _TELLS = re.compile(
     rf"^([\w.-]++):\d+:\d+ \[\d+\] NCCL INFO .*?(?<![\w.])[\w.]{{1,80}}:({_IPV4}|{_IPV6})(?:%\w+)?<\d+>"
