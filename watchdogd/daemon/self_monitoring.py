@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from watchdogd.daemon.setup import Setup
@@ -38,6 +40,8 @@ SHOWN = 5
 """Plugins of which the fix is named."""
 ADVICE = {"config": "correct config.toml, and see what counts: watchdogd config"}
 """What helps with a trouble, where it is not the doctor."""
+_PATH = re.compile(r"""(?<![\w/:.])(?:/[^\s/:;,'"()]+)+/([^\s/:;,'"()]+)""")
+"""Path below a folder of the root; its last part."""
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +63,7 @@ class SelfMonitoring:
 
     def tell(self, text: str) -> None:
         """Tell something that people must know, once: no standing trouble."""
-        self._notices.append(notice(text, label="WARNING"))
+        self._notices.append(_pathless(notice(text, label="WARNING")))
 
     def observe(self, setup: Setup, link: Mapping[str, Any] | None, now: float) -> tuple[Observation, ...]:
         """Return what is to be judged now; the job id of the chain's `link` is recorded for the page."""
@@ -81,7 +85,7 @@ class SelfMonitoring:
             summary = text or f"{subject}: no trouble"
             said = Result(status, summary, recorded.get(subject, {}), subject=subject)
             said = said.saying(advice=[ADVICE.get(subject, "watchdogd doctor")] if text else [])
-            yield said.ending(f"{subject} is fine again")
+            yield _pathless(said).ending(f"{subject} is fine again")
 
     def _of_plugins(self, unusable: tuple[Problem, ...]) -> Result:
         """Report home's plugins that are not used: the daemon is fine, but somebody relies on them."""
@@ -91,4 +95,10 @@ class SelfMonitoring:
         text = "; ".join(each.what for each in unusable)[:PLUGINS_LIMIT] or "plugins are fine"
         said = Result(Status.WARNING if unusable else Status.OK, text, subject="plugins")
         said = said.saying(advice=[each.fix for each in unusable[:SHOWN]])
-        return said.ending("all plugins are used again")
+        return _pathless(said).ending("all plugins are used again")
+
+
+def _pathless(result: Result) -> Result:
+    """Return the result with names of files for their paths, which stand below: a first line has no room."""
+    short = _PATH.sub(r"\1", result.summary)
+    return result if short == result.summary else replace(result, summary=short).saying(result.summary)
