@@ -248,7 +248,8 @@ def _content(kept: CheckpointInventory, now: float) -> Result:
     usual = checkpoint_inventory.usual_cadence(kept, without=path)
     has = f"the newest checkpoint has {format_size(newest.size)}"
     if usual and newest.files < FILES and newest.size < SMALL * usual.size:
-        cut = f"{has}, those before {format_size(usual.size)}: it may be cut"
+        cut = f"the newest checkpoint may be cut: {format_size(newest.size)} where others have "
+        cut += format_size(usual.size)
         return warning(cut, subject="content", size=size).saying(path, advice=[_KEEP])
     return ok(has, subject="content", size=size).saying(path).ending("a whole checkpoint came", has)
 

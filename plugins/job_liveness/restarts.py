@@ -127,7 +127,7 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
     attempts = [end for end in situation.snapshot.attempts if end.raw_id == job.raw_id]
     end = attempts[-1] if attempts else None
     how = f": {end.how}" if end and end.state != "REQUEUED" else ""
-    waits = f"waits ({job.reason})" if job.reason else "waits"
+    waits = "waits to start" if job.reason in ("", "BeginTime") else f"waits ({job.reason})"
     goes_on = waits if job.waiting else f"runs again{on_nodes(job.nodes)}"
     line = f"job {job.id} was requeued{_ran(seen_job, end)}{how}, {goes_on}"
     ran = f"it ran{on_nodes(seen_job.nodes)}" if seen_job.nodes else ""

@@ -77,7 +77,7 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
     stays = all(job.leaving for job in situation.running)
     if stays and situation.now - ended > situation.limits.completing_for:
         job = situation.newest
-        told = warning(f"job {job.id} has ended and not left its nodes for {situation.ago(ended)}").saying(
+        told = warning(f"job {job.id} has ended, but holds its nodes for {situation.ago(ended)}").saying(
             f"job {job.id} is {job.state}{on_nodes(job.nodes)}",
             advice=["ask the cluster's administrators to look at the node"],
         )
@@ -240,7 +240,7 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
     ended = [end for end in snapshot.ended(run.job_name) if not run.users or end.user in run.users]
     never = warning(f"never seen alive in {situation.ago(history.watched_since)}: no {what}").saying(
         f"before that {describe_end(ended[-1])}" if ended else "",
-        snapshot.endings_trouble,
+        "" if situation.process else snapshot.endings_trouble,
         hidden_jobs(situation),
         f"looked for: {run.pid_file or run.command}" if situation.process else "",
         advice=[_searched(situation), *_finish(run.name)],

@@ -225,9 +225,10 @@ def to_exclude(
 
 
 def _exclusion(name: str, found: Sequence[SuspectNode], subject: str) -> Result:
-    each = "; ".join(f"{suspect.node} ({', '.join(suspect.jobs[-3:])})" for suspect in found[:5])
     option = f"--exclude={','.join(suspect.node for suspect in found)}"
-    line = f"more than one job failed on {each}"
+    line = f"more than one job failed on each of {', '.join(suspect.node for suspect in found[:5])}"
+    if len(found) == 1:
+        line = f"{len(found[0].jobs)} jobs failed on {found[0].node}: {', '.join(found[0].jobs[-3:])}"
     details = "\n".join(f"{suspect.node}: {', '.join(suspect.jobs)}" for suspect in found)
     suspects = tuple(Suspect("job", f"failed under {each.jobs[-1]}", SURE, node=each.node) for each in found)
     told = warning(line, subject=subject, details=details)

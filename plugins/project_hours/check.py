@@ -125,7 +125,7 @@ def judge(
         result = status(words).saying(f"warned below {limit:,.0f} hours")
     else:
         rate = "" if ends_in is None else f", they end in {age(ends_in)} at this rate"
-        result = ok(f"{words}{rate}").ending("hours last again", words)
+        result = ok(f"{words}{rate}").ending("hours are left again", words)
     if result.status is not Status.OK:
         result = result.saying(advice=["ask the project's manager for more, or let less urgent jobs wait"])
     metrics = {"left": Metric(round(budget.left, 1), "h", warn, crit)}

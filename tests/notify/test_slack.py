@@ -18,7 +18,16 @@ from tests.servers.web import Answer, Fault, WebServer
 from watchdogd.config.loading import parse
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.notify.channel import Sender
-from watchdogd.notify.channels.slack import BLOCK_LIMIT, BLOCKS, TEXT_LIMIT, Bot, Form, Webhook, blocks
+from watchdogd.notify.channels.slack import (
+    BLOCK_LIMIT,
+    BLOCKS,
+    TEXT_LIMIT,
+    Bot,
+    Form,
+    Webhook,
+    _standing,
+    blocks,
+)
 from watchdogd.notify.notification import Item, Notification
 
 
@@ -155,6 +164,12 @@ def bot(slack: SlackServer, keep: Keep) -> Bot:
 def _delivered(bot: Bot, notification: Notification, *roots: Notification) -> Notification:
     """The notification with its receipt, as the outbox keeps it."""
     return replace(notification, state="sent", receipt=bot.send(notification, roots))
+
+
+def test_the_first_message_says_what_people_did_under_the_word_of_that() -> None:
+    item = Item("CRITICAL", "run/log_staleness", "incident 17 acknowledged by alice", incident=17)
+    said = letter(status="INFO", items=(item,)).message
+    assert _standing(letter().message, said) == "[INFO] incident 17 acknowledged by alice"
 
 
 def test_a_bot_opens_a_thread_goes_on_in_it_and_updates_its_first_message(

@@ -256,7 +256,7 @@ def test_completing_for_too_long(watch: Watch) -> None:
     assert the(watch.look(job(state="COMPLETING"))).status is Status.OK
     result = the(watch.look(job(state="COMPLETING"), after=1000))
     assert result.status is Status.WARNING
-    assert "job 88 has ended and not left its nodes for 16m40s" in text_of(result)
+    assert "job 88 has ended, but holds its nodes for 16m40s" in text_of(result)
 
 
 def test_what_has_nodes_and_does_nothing_there_is_counted_apart(watch: Watch) -> None:
@@ -814,7 +814,7 @@ def test_a_task_that_ended_well_is_no_news(watch: Watch) -> None:
 def test_requeue_under_the_same_id(watch: Watch) -> None:
     watch.look(job())
     (said,) = notices(watch.look(waiting("88", "BeginTime")))
-    assert said.startswith("job 88 was requeued after about 6m, waits (BeginTime)\nit ran on node[2-3]\n")
+    assert said.startswith("job 88 was requeued after about 6m, waits to start\nit ran on node[2-3]\n")
     assert notices(watch.look(waiting("88", "BeginTime"))) == []
     assert notices(watch.look(job(started_at=watch.now))) == []
 
@@ -871,14 +871,14 @@ def test_a_job_that_comes_again_by_plan_is_no_restart(watch: Watch, accounted: s
 @pytest.mark.parametrize(
     ("attempt", "estimate", "said"),
     [
-        ({"state": "FAILED", "exit_code": 7}, PERIOD, "FAILED (exit 7), waits (BeginTime)"),
+        ({"state": "FAILED", "exit_code": 7}, PERIOD, "FAILED (exit 7), waits to start"),
         ({"state": "COMPLETED", "exit_code": 0, "signal": 9}, PERIOD, "by signal 9"),
-        (None, 120.0, ", waits (BeginTime)"),  # Slurm's own delay after a requeue
-        (None, None, ", waits (BeginTime)"),
+        (None, 120.0, ", waits to start"),  # Slurm's own delay after a requeue
+        (None, None, ", waits to start"),
         (
             {"state": "COMPLETED", "exit_code": 0, "at": START - 400},
             120.0,
-            ", waits (BeginTime)",
+            ", waits to start",
         ),  # an older one
     ],
 )

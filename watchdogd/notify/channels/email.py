@@ -368,7 +368,10 @@ def _address(text: str) -> str:
     return email.utils.parseaddr(text)[1]
 
 
-_COLOURS = {"CRITICAL": "#c62828", "WARNING": "#f9a825", "UNKNOWN": "#757575", "REMINDER": "#ef6c00"}
+_COLOURS = {
+    "CRITICAL": "#c62828", "WARNING": "#f9a825", "UNKNOWN": "#757575", "REMINDER": "#ef6c00",
+    "ACTION": "#6a1b9a", "INFO": "#1565c0",
+}  # fmt: skip
 
 
 def _page(message: Message) -> str:

@@ -353,5 +353,7 @@ def _pieces(text: str, limit: int) -> list[str]:
 
 def _standing(root: Message, message: Message) -> str:
     """Return how the incidents that `root` told of stand after `message`."""
-    told = [item for item in message.items if item.incident in root.incidents]
-    return escape("; ".join(f"[{item.status}] {item.summary}" for item in told[:5]) or message.headline)
+    words = [message.status, *(item.status for item in message.items[1:])]  # the first is what it is about
+    told = zip(words, message.items, strict=False)
+    stand = [f"[{word}] {item.summary}" for word, item in told if item.incident in root.incidents]
+    return escape("; ".join(stand[:5]) or message.headline)
