@@ -1,5 +1,6 @@
 # make demo: see it work.  make test: everything, on a fresh Debian as root.  make lint: format, lint, layers, types.
 # make quick: lint, and all tests that need nothing but Python: a minute, as any user.
+# make pythons: the same tests with the newer Pythons.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -9,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 WHEELHOUSE ?= build/wheelhouse
 EXTRAS ?= [apprise,postgres,prometheus,stacks]
-.PHONY: demo test suite compiled quick light packages examples wheelhouse lint format docs bench truth soak chaos audit \
+.PHONY: demo test suite compiled quick light pythons packages examples wheelhouse lint format docs bench truth soak chaos audit \
 	clean
 
 demo: $(VENV)/installed
@@ -37,9 +38,21 @@ compiled: $(VENV)/developing
 quick: $(VENV)/developing
 	$(MAKE) --no-print-directory --jobs 2 --output-sync light lint
 
+LIGHT := -m pytest -q --numprocesses 2 --dist loadgroup --max-worker-restart 0 \
+	-m 'not (slurm or root or server or debian or browser or site or torch or lowest or slow)'
 light: $(VENV)/developing
-	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --max-worker-restart 0 \
-		-m 'not (slurm or root or server or debian or browser or site or torch or lowest or slow)'
+	HYPOTHESIS_PROFILE=quick $(BIN)/python $(LIGHT)
+
+# Each in an environment of its own, by an interpreter on the PATH or of pyenv's.
+PYTHONS ?= 3.12 3.13
+pythons: $(PYTHONS:%=$(VENV)/%/ready)
+	set -e; for each in $(PYTHONS); do HYPOTHESIS_PROFILE=quick $(VENV)/$$each/bin/python $(LIGHT); done
+
+$(VENV)/3.%/ready: pyproject.toml
+	python=$$(command -v python3.$* || ls -d ~/.pyenv/versions/3.$*.*/bin/python | tail -n 1) && \
+		"$$python" -m venv $(VENV)/3.$*
+	$(VENV)/3.$*/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
 
 packages:
 	scripts/packages

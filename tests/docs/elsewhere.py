@@ -89,6 +89,7 @@ ELSEWHERE = {
     "make test PYTEST='tests/daemon -x'": Elsewhere(_MAKE, "PYTEST=", "would run tests inside of a test"),
     "make test TORCH=torch": Elsewhere(_MAKE, "TORCH=", "fetches several gigabytes"),
     "make quick": Elsewhere(_MAKE, '"quick"', "runs some of these tests"),
+    "make pythons": Elsewhere(_MAKE, '"pythons"', "runs some of these tests, twice"),
     "make lint": Elsewhere(_MAKE, '"lint"', "`make test` runs it beside these tests"),
     "make examples": Elsewhere(
         "tests/test_examples.py::test_a_framework_saves_stops_resumes_and_finishes",

@@ -67,6 +67,7 @@ def test_the_targets_of_make_run_what_is_tested() -> None:
     assert "download.pytorch.org" not in would("test", "PYTEST=tests/daemon -x")
     assert "not (slurm or root or" in would("quick")
     assert "download.pytorch.org" not in would("quick")
+    assert ".venv/3.12/bin/python" in would("pythons", "PYTHONS=3.12")
     assert "ruff check ." in would("lint")
     assert would("examples").splitlines()[-1].endswith("tests/test_examples.py")
     assert would("soak").splitlines()[-1].split()[1] == "scripts/soak.py"
