@@ -109,6 +109,7 @@ TRAINED = {
     "lightning": "lightning_callback",
     "hf-trainer": "hf_trainer",
     "accelerate": "accelerate_loop",
+    "composer": "composer_trainer",
     "deepspeed": "deepspeed_loop",
 }
 

@@ -288,6 +288,7 @@ def said(errors: str, code: int | None = 1, trouble: str = "") -> Answer:
         ("sbatch: error: Batch job submission failed: Access denied to requested reservation",
          "correct --reservation"),
         ("sbatch: error: Batch job submission failed: MaxJobCount limit reached", "no more jobs just now"),
+        ("sbatch: fatal: Could not establish a configuration source", "`watchdogd start --local` watches"),
         ("sbatch: error: something new", "sbatch was refused: something new"),
         ("sbatch: error: Batch script contains DOS line breaks (\\r\\n)\nsbatch: error: instead of expected "
          "UNIX line breaks (\\n).", r"breaks (\r\n) instead of expected UNIX line breaks (\n): sed -i"),

@@ -160,6 +160,22 @@ def test_a_server_that_hangs_holds_up_no_round(home: Home) -> None:
     channel.wait(60)
 
 
+def test_a_reader_that_breaks_is_a_trouble_until_it_works_again(home: Home) -> None:
+    broken = [True, False]
+
+    def read() -> ReadAnswers:
+        if broken.pop(0):
+            raise KeyError("ts")
+        return ReadAnswers()
+
+    channel = _channel(home, read)
+    for trouble in ("answers of channel slack cannot be read: it failed within: KeyError", ""):
+        channel._next = 0.0
+        channel.begin({17: incident()}, NOON)
+        channel.wait(60)
+        assert channel.trouble == trouble
+
+
 def test_a_failure_for_a_moment_is_none_and_one_that_lasts_is(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

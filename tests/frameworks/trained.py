@@ -76,6 +76,12 @@ def trained(run, main, path):
 LAUNCHED = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 for word in sys.argv[2:]:
     run, _, module = word.partition("=")
+    if run == "composer":  # its torchvision is built for GPUs, and looks for operators of theirs
+        import torch
+
+        operators = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
+            operators.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
     if run == "deepspeed":  # which wants a launcher's variables
         os.environ.update(LAUNCHED)
     found = trained(run, importlib.import_module(module).main, f"{sys.argv[1]}/{run}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from email import message_from_bytes
@@ -20,7 +21,7 @@ from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.notify.answers import EVERYBODY
 from watchdogd.notify.channels.email import Account, compose
-from watchdogd.notify.mail_replies import MailboxAccount, MailReplies, reply_of
+from watchdogd.notify.mail_replies import SIZE, MailboxAccount, MailReplies, reply_of
 from watchdogd.notify.senders import channel_of
 
 ALICE = "alice@example.org"
@@ -52,6 +53,14 @@ def _reply(
         ("\nOK!\n\nAm 29.11. schrieb watchdog:\n> [CRITICAL] run-17\n> silence it with:", "ack", 3600),
         ("> silence\n\nlooking", "ack", 3600),
         ("silence", "silence", 3600),
+        ("Am 29.11. schrieb watchdog:\n> [CRITICAL] run-17\n\nsilence 2h", "silence", 7200),
+        (
+            "On Sun, 29 Nov, watchdog\n<w@example.org> wrote:\n\n> it\n>\n\nmute",
+            "silence",
+            3600,
+        ),
+        ("silence:\n> [CRITICAL] run-17", "ack", 3600),
+        ("looking:\nsilence", "ack", 3600),
         ("Silence for 2h please", "silence", 7200),
         ("mute 90m", "silence", 5400),
         ("\N{BELL WITH CANCELLATION STROKE}", "silence", 3600),
@@ -72,6 +81,10 @@ def test_a_reply_acknowledges_or_silences(text: str, verb: str, seconds: float) 
         ({"Auto_Submitted": "auto-replied"}, ALICE),
         ({"Auto_Submitted": "auto-generated"}, ALICE),
         ({"Precedence": "bulk"}, ALICE),
+        ({"Auto_Submitted": "auto-replied; owner-email=alice@example.org"}, ALICE),
+        ({"X_Autoreply": "yes"}, ALICE),
+        ({"Return_Path": "<>"}, ALICE),
+        ({"Authentication_Results": "mx.example.org; spf=pass; dmarc=fail (p=none) header.from=a"}, ALICE),
         ({}, "mallory@example.org"),
         ({}, "alice@example.org.evil.example"),
         ({}, "alice@example.org <mallory@example.org>"),
@@ -90,9 +103,24 @@ def test_a_reply_as_html_alone_and_one_in_no_known_letters_count() -> None:
     answer = reply_of(html, SENT, EVERYBODY)
     assert answer
     assert (answer.verb, answer.seconds) == ("silence", 7200)
+    outlook = _reply()
+    outlook.set_content(
+        "<html><head><style>p {margin: 0}</style></head><body><p>&nbsp;</p>"
+        "<p><span>si</span>lence&nbsp;for <b>2h</b></p></body></html>",
+        "html",
+    )
+    answer = reply_of(outlook, SENT, EVERYBODY)
+    assert answer
+    assert (answer.verb, answer.seconds) == ("silence", 7200)
     odd = _reply()
     odd.replace_header("Content-Type", 'text/plain; charset="klingon"')
     assert reply_of(odd, SENT, EVERYBODY)
+
+
+def test_a_letter_that_came_back_is_no_answer() -> None:
+    bounced = _reply(sender="MAILER-DAEMON@mail.example.org")
+    bounced.set_type("multipart/report")
+    assert reply_of(bounced, SENT, EVERYBODY) is None
 
 
 @pytest.fixture(scope="module")
@@ -186,3 +214,13 @@ def test_a_mailbox_that_cannot_be_is_an_error(keys: str, wrong: str, tmp_path: P
         parse(MAIL + keys, tmp_path / "config.toml")
     assert wrong in str(caught.value)
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("piece", ["<", "<head ", "<a ", "a:\n", "> \n", ":\n \t"])
+def test_no_letter_takes_long(piece: str) -> None:
+    """A second here is as long as a minute of a careless pattern."""
+    letter = _reply()
+    letter.set_content(piece * (SIZE // len(piece)), "html")
+    begin = time.process_time()
+    assert reply_of(letter, SENT, EVERYBODY)
+    assert time.process_time() - begin < 1

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,55 +85,3 @@ def test_nothing_is_saved_in_the_midst_of_an_accumulation(home: Path, guard: Gua
     press(home, "kill")
     assert deepspeed.step({"loss": 0.5})
     assert saved == ["kept/4", "kept"]
-
-
-@dataclass
-class State:
-    """What Composer's State is to a callback; its times compare as numbers do."""
-
-    step: int = 0
-    loss: Any = field(default_factory=list)
-    max_duration: Any = 4
-
-    @property
-    def timestamp(self) -> Any:
-        return Timestamp(self.step)
-
-    def stop_training(self) -> None:
-        self.max_duration = self.step
-
-
-class Timestamp(int):
-    @property
-    def batch(self) -> Any:
-        return SimpleNamespace(value=int(self))
-
-
-def trained(monkeypatch: pytest.MonkeyPatch, guard: Guard, state: State, saved: list[str]) -> None:
-    """A fit as Composer's trainer makes it: the events of its loop, in its order."""
-    composer, utils = ModuleType("composer"), ModuleType("composer.utils")
-    composer.Callback = object  # type: ignore[attr-defined]
-    utils.dist = SimpleNamespace(get_global_rank=lambda: 0)  # type: ignore[attr-defined]
-    utils.save_checkpoint = lambda state, path: saved.append(path)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "composer", composer)
-    monkeypatch.setitem(sys.modules, "composer.utils", utils)
-    callback = integrations.ComposerGuard(guard, "ba{batch}")
-    del sys.modules["watchdogd.integrations.composer_guard"]  # which has these stand-ins
-    callback.fit_start(state, None)
-    while state.step < state.max_duration:
-        state.step += 1
-        callback.batch_checkpoint(state, None)
-    callback.fit_end(state, None)
-
-
-def test_composer_saves_stops_and_finishes(home: Path, guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its events and its State as of 0.32, which needs another PyTorch than the other frameworks here."""
-    state, saved, done = State(), list[str](), home / "switches" / "run-17.finished"
-    switch = press(home, "kill")
-    monkeypatch.setattr(guard, "exit_if_stopped", lambda agree: None)
-    trained(monkeypatch, guard, state, saved)
-    assert (state.step, saved, done.exists()) == (1, ["ba{batch}"], False)
-    switch.unlink()
-    state.max_duration = 4
-    trained(monkeypatch, guard, state, saved)
-    assert (state.step, saved, done.exists()) == (4, ["ba{batch}"], True)

@@ -55,6 +55,7 @@ _IN_CONFIG = (
 )  # fmt: skip
 """What a refusal says, and the fix in config.toml."""
 _ELSEWHERE = (
+    (_NOT_SET_UP.pattern, "on a machine of no cluster, `watchdogd start --local` watches without Slurm"),
     ("job submit limit", "you have as many jobs queued as your limit allows: wait, or have it raised"),
     ("Access/permission denied", "you may not use this partition or account: name another"),
     ("group not permitted", "you may not use this partition: name another"),

@@ -178,8 +178,9 @@ class ChannelAnswers:
             self._failed(error)
         except (WatchdogError, OSError) as error:  # home or history: that is reported elsewhere
             log.info("answers of channel %s: %s", self.name, error)
-        except Exception:  # one channel's reader must not end the daemon's
+        except Exception as error:  # one channel's reader must not end the daemon's
             log.exception("answers of channel %s", self.name)
+            self.trouble = _unread(self.name, f"it failed within: {type(error).__name__}")
 
     def _messages(self, opened: Mapping[int, Incident], now: float) -> list[Notification]:
         """Return what was sent here about these incidents: what nobody looks after first, then the newest."""

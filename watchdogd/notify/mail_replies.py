@@ -1,13 +1,14 @@
 """Replies to our mails, read by IMAP: a reply acknowledges, one that begins with `silence` silences.
 
 The mailbox is opened read-only: nothing in it is marked, moved or removed. What programs answer (RFC 3834)
-does not count, nor does what follows none of our letters.
+does not count, nor a sender that a mail server found forged (RFC 8601), nor what follows none of our letters.
 """
 
 from __future__ import annotations
 
 import contextlib
 import email
+import html
 import imaplib
 import re
 import socket
@@ -36,8 +37,12 @@ SIZE = 65_536
 """Bytes of a reply that are read."""
 _HEADS = "(BODY.PEEK[HEADER.FIELDS (MESSAGE-ID IN-REPLY-TO REFERENCES)])"
 _SILENCE = re.compile(
-    r"(?:/?(?:silence|mute|snooze)\b|\N{BELL WITH CANCELLATION STROKE})(?: for)?\s*(\w*)", re.I
+    r"(?:/?(?:silence|mute|snooze)\b|\N{BELL WITH CANCELLATION STROKE})(?:\s+for\b)?\s*(\w*)", re.I
 )
+_UNWRITTEN = re.compile(r"<(head|style|script|blockquote)\b.*?(?:</\1\s*>|\Z)", re.I | re.S)
+_INLINE = re.compile(r"</?(?:a|b|i|u|em|span|strong|font)\b[^<>]*>", re.I)
+_TAG = re.compile(r"<[^<>]*>")
+_QUOTE = re.compile(r"(?:^(?:\S.*\n){0,2}.*:[ \t]*\n\s*)?(?:^[ \t]*>.*\n?)+", re.M)
 _ID = re.compile(r"<[^<>\s]+>")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -118,18 +123,34 @@ class MailReplies:
 
 def reply_of(letter: EmailMessage, about: Notification, allowed: Sequence[str]) -> PersonAnswer | None:
     """Return what a letter answers; None where a program wrote it, or somebody who does not count."""
-    if str(letter.get("Auto-Submitted", "no")).strip().lower() != "no":
-        return None
-    if str(letter.get("Precedence", "")).strip().lower() in ("bulk", "junk", "auto_reply"):
-        return None
     name, address = _author(letter)
-    if not address or not counts(address, allowed):
+    if _automatic(letter) or _forged(letter) or not address or not counts(address, allowed):
         return None
     key = one_line(str(letter.get("Message-ID", "")), 200) or f"{address} {letter.get('Date', '')}"
     by = one_line(name or address, 100)
     if said := _SILENCE.match(_first_line(letter)):
         return PersonAnswer(key, "silence", by, about, _seconds(said[1]))
     return PersonAnswer(key, "ack", by, about)
+
+
+def _automatic(letter: EmailMessage) -> bool:
+    """Return whether a program wrote it: an absence notice, a list, a mail server that could not deliver."""
+    return (
+        _said(letter, "Auto-Submitted") not in ("", "no")
+        or _said(letter, "Precedence") in ("bulk", "junk", "auto_reply")
+        or _said(letter, "Return-Path") == "<>"
+        or letter.get_content_type() == "multipart/report"
+        or any(name in letter for name in ("X-Autoreply", "X-Autorespond"))
+    )
+
+
+def _forged(letter: EmailMessage) -> bool:
+    """Return whether a mail server on its way found that its sender's domain did not send it."""
+    return any("dmarc=fail" in str(each).lower() for each in letter.get_all("Authentication-Results", ()))
+
+
+def _said(letter: EmailMessage, header: str) -> str:
+    return str(letter.get(header, "")).partition(";")[0].strip().lower()
 
 
 def _author(letter: EmailMessage) -> tuple[str, str]:
@@ -148,15 +169,16 @@ def _seconds(word: str) -> float:
 
 
 def _first_line(letter: EmailMessage) -> str:
-    """Return the first line that the author wrote: nothing that is quoted."""
+    """Return the first line that the author wrote: nothing that is quoted, nor who is said to be quoted."""
     part = letter.get_body(("plain", "html"))
     try:
         text = part.get_content() if part else ""
     except (LookupError, ValueError):
         return ""
     if part and part.get_content_subtype() == "html":
-        text = re.sub(r"<[^>]*>", "\n", text)
-    return next((line for line in map(str.strip, str(text).splitlines()) if line and line[0] != ">"), "")
+        text = html.unescape(_TAG.sub("\n", _INLINE.sub("", _UNWRITTEN.sub("\n", text))))
+    written = _QUOTE.sub("\n", str(text).replace("\r", ""))
+    return next((line for line in map(str.strip, written.splitlines()) if line), "")
 
 
 def _parsed(answer: Sequence[object]) -> EmailMessage:
