@@ -14,6 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+import torch
+
 HOME = Path(os.environ["WATCHDOGD_HOME"])
 PATIENCE = 400.0
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
@@ -77,12 +79,12 @@ LAUNCHED = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "1
 for word in sys.argv[2:]:
     run, _, module = word.partition("=")
     if run == "composer":  # its torchvision is built for GPUs, and looks for operators of theirs
-        import torch
-
         operators = torch.library.Library("torchvision", "FRAGMENT")
         for name in ("nms", "qnms"):
             operators.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
     if run == "deepspeed":  # which wants a launcher's variables
         os.environ.update(LAUNCHED)
+    if torch.distributed.is_initialized():  # Composer leaves its own of one process
+        torch.distributed.destroy_process_group()
     found = trained(run, importlib.import_module(module).main, f"{sys.argv[1]}/{run}")
     print("\n" + json.dumps({"run": run, **found}), flush=True)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.cli import main, web
+from watchdogd.cli import main, report, web
+from watchdogd.config.loading import load
+from watchdogd.config.models import Config
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import Home
 
@@ -24,10 +26,18 @@ def homes(tmp_path: Path) -> list[str]:
 
 
 def test_a_report_of_several_homes_holds_the_page_of_each(
-    homes: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    homes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "page.html"
+    loaded: list[Home] = []
+
+    def counted(home: Home, *, pressing: bool) -> Config:
+        loaded.append(home)
+        return load(home, pressing=pressing)
+
+    monkeypatch.setattr(report, "load", counted)
     assert main(["report", *homes, "-o", str(file)]) == 0
+    assert len(loaded) == 3, "once for each home that is there"
     text = file.read_text()
     assert "<h1>4 homes</h1>" in text
     assert "six &lt;b&gt;" in text

@@ -6,11 +6,13 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from watchdogd.cli import status
 from watchdogd.cli.lookup import store_of
 from watchdogd.cli.output import one_line, print_line, seconds
 from watchdogd.config.loading import load
+from watchdogd.config.models import Config
 from watchdogd.errors import HomeError, WatchdogError
 from watchdogd.home.layout import Home, absolute
 from watchdogd.system import umask
@@ -29,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the page atomically; always 0."""
     home, since = Home.find(args.home), seconds(args, "--since")
     if args.homes[1:]:
-        text = overview(args.homes, page=lambda each: page(each, since))
+        text = overview(args.homes, page=lambda home, config, seen: _rendered(home, config, seen, since))
     else:
         text = page(Home.existing(args.home), since)
     if args.output == "-":
@@ -46,16 +48,17 @@ def run(args: argparse.Namespace) -> int:
 
 def page(home: Home, since: float, *, live: bool = False) -> str:
     """Render the page of a home, from `since` seconds ago."""
+    return _rendered(home, load(home, pressing=True), status.read(home), since, live=live)
+
+
+def _rendered(home: Home, config: Config, seen: dict[str, Any], since: float, *, live: bool = False) -> str:
     from watchdogd.web.content import gather
     from watchdogd.web.render import render
 
     now = time.time()
-    config = load(home, pressing=True)
     logs = {name: absolute(home, run.log) for name, run in config.runs.items() if run.log}
     with store_of(home) as store:
-        content = gather(
-            home, store, status.read(home), config.daemon.name, since=now - since, now=now, logs=logs
-        )
+        content = gather(home, store, seen, config.daemon.name, since=now - since, now=now, logs=logs)
         return render(content, live=live)
 
 
@@ -63,7 +66,7 @@ def overview(
     paths: Sequence[str],
     *,
     link: Callable[[int], str] = lambda _: "",
-    page: Callable[[Home], str] = lambda _: "",
+    page: Callable[[Home, Config, dict[str, Any]], str] = lambda *_: "",
     live: bool = False,
 ) -> str:
     """Render the page of several homes; what cannot be read of one stands in its row."""
@@ -73,8 +76,9 @@ def overview(
     for number, path in enumerate(paths):
         try:
             home = Home.existing(path)
-            name = load(home, pressing=True).daemon.name
-            rows.append(row_of(name, path, status.read(home), link=link(number), page=page(home)))
+            config, seen = load(home, pressing=True), status.read(home)
+            its = page(home, config, seen)
+            rows.append(row_of(config.daemon.name, path, seen, link=link(number), page=its))
         except WatchdogError as error:
             rows.append(HomeRow(path, path, trouble=one_line(str(error))))
     return render_homes(rows, time.time(), live=live)
