@@ -43,6 +43,16 @@ def test_watchdogd_leaves_out_the_newest_few_and_people_as_many_as_they_like(hom
     assert names(home, "dive", after=1e9) == {"bad0", "bad1", "bad2"}
 
 
+def test_what_a_person_wrote_stays_where_watchdogd_suspects_the_node_too(home: Home) -> None:
+    suspect_nodes.add(home, "n017", "glide", "broken fan", None, by_hand=True)
+    suspect_nodes.add(home, "n017", "glide", "incident 3", HOUR, by_hand=False)
+    (found,) = suspect_nodes.listed(home)
+    assert (found.reason, found.by_hand, names(home, "glide", after=1e9)) == ("broken fan", True, {"n017"})
+    suspect_nodes.remove(home, "n017")
+    suspect_nodes.add(home, "n017", "glide", "incident 3", HOUR, by_hand=False)
+    assert (names(home, "glide"), names(home, "glide", after=HOUR + 1)) == ({"n017"}, set())
+
+
 def test_a_node_that_is_removed_is_left_out_no_more_but_still_known(home: Home) -> None:
     suspect_nodes.add(home, "n017", "glide", "", HOUR, by_hand=False)
     suspect_nodes.add(home, "n017", "", "", None, by_hand=True)

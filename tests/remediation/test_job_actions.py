@@ -202,6 +202,22 @@ def test_a_requeued_job_leaves_out_what_is_under_suspicion_now(
     assert updates == ([f"ExcNodeList={change}"] if change else [])
 
 
+def test_a_requeued_job_has_enough_nodes_to_start_on(desk: Desk) -> None:
+    for node in ("n7", "n8"):
+        suspect_nodes.add(desk.home, node, "glide", "", 3600, by_hand=False)
+    desk.answers["show"] = (
+        "JobId=501 JobName=x\n   Partition=gpu AllocNode:Sid=n1:2\n   ReqNodeList=(null) ExcNodeList=(null)\n"
+        "   NumNodes=2 NumCPUs=2\n   Features=h200 DelayBoot=00:00:00\n"
+    )
+    desk.answers["--noheader"] = (
+        "n5|idle|h200\nn6|drained|h200\nn6|drained|h200\nn7|mixed|ib,h200\nn8|idle|h200\nn9|idle|a100\nn4|down*|h200\n"
+    )
+    outcome = desk.do("requeue", exclusion=Exclusion())
+    left = "not without n7: the job needs 2 of the 3 nodes that work"
+    assert outcome.text == f"job 501 on node[5-6] is requeued, without n8; {left}"
+    assert [words[-1] for words in desk.ran if words[1] == "update"] == ["ExcNodeList=n8"]
+
+
 def test_what_watchdogd_left_out_of_a_job_is_known(desk: Desk) -> None:
     """Not what the owner did, and still after the suspicion is renewed."""
     for node in ("n1", "n7"):

@@ -45,6 +45,24 @@ def test_of_a_job(asked: str, excluded: str, written: list[str], hosts: list[str
     assert ([*found.hosts], [*found.nodes]) == (hosts, nodes)
 
 
+@pytest.mark.parametrize(
+    ("usable", "needed", "hosts", "words"),
+    [
+        ("n1 n2 n3 n7 n9", 2, ["n1", "n9", "n7"], ""),
+        ("n1 n2 n7 n9", 2, ["n1", "n9"], "not without n7: the job needs 2 of the 4 nodes that work"),
+        ("n1 n2 n9", 2, ["n1"], "not without n7, n9: the job needs 2 of the 3 nodes that work"),
+        ("n1 n2", 2, ["n1"], "not without n7, n9: the job needs 2 of the 2 nodes that work"),
+        ("", 2, ["n1", "n9", "n7"], ""),
+    ],
+)
+def test_enough_nodes_are_left_to_start_on(usable: str, needed: int, hosts: list[str], words: str) -> None:
+    """The owner's own n1 stays left out; the newest suspicion, of n9, is the last to be dropped."""
+    found = NodeExclusion(("n1", "n9", "n7"), ("n9", "n7"))
+    fit = node_exclusion.as_many_as_fit(found, ["n9", "n7"], usable.split(), needed)
+    assert ([*fit.hosts], fit.said) == (hosts, words)
+    assert set(fit.nodes) == set(hosts) - {"n1"}
+
+
 def test_components_of_a_job_are_left_alone() -> None:
     shown = "JobId=123 HetJobId=123 JobName=x\n   ReqNodeList=(null) ExcNodeList=(null)\n"
     assert node_exclusion.of_job(shown, ["n7"], []) == NodeExclusion(refused="it is a heterogeneous job")

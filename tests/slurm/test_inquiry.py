@@ -7,7 +7,7 @@ import json
 from tests.cluster import Cluster
 from tests.servers.ras import gpu, mismatch, serving, text
 from tests.waiting import wait_until
-from watchdogd.batch import scontrol, slurmtext
+from watchdogd.batch import scontrol, sinfo, slurmtext
 
 TRAINING = """
 import os, pathlib, time
@@ -73,13 +73,17 @@ def test_every_node_is_asked_who_holds_the_job_up(slurm: Cluster) -> None:
             "alice",
             f"export NCCL_RAS_ADDR={fake.address} WORLD_SIZE=4; srun {slurm.python} {folder}/train.py",
             "--job-name=tr11", "--partition=gpu", "--output=/dev/null", "--nodes=2", "--ntasks=4",
-            "--ntasks-per-node=2", "--exclude=node2",
+            "--ntasks-per-node=2", "--exclude=node1",
         )  # fmt: skip
         wait_until(lambda: len(list(folder.glob("pid.*"))) == 4, 90, "four ranks run")
         told = ask(slurm, "alice", "alice")
         theirs = ask(slurm, "bob", "alice")
         again = requeued_elsewhere(slurm, job)
-    assert again == ("without node3", ["node2", "node3"])
+    assert again == ("without node3", ["node1", "node3"])
+    query = ["sinfo", "--noheader", "--Node", "--partition=gpu", f"--format={sinfo.USABLE_FORMAT}"]
+    shown = slurm.run_as("root", ["scontrol", "show", "job", job]).stdout
+    assert sinfo.usable(slurm.run_as("alice", query).stdout) == {"node2", "node3", "node4"}
+    assert scontrol.demand(shown) == ("gpu", 2, "")
     assert len(fake.heard) >= 4
     assert (told["silent"], told["closed"]) == ([], "")
     assert len(told["nodes"]) == 2  # type: ignore[arg-type]

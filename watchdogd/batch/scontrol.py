@@ -17,6 +17,10 @@ _FILE = re.compile(r"^ +(StdErr|StdOut|WorkDir)=(/.*)$", re.MULTILINE)
 _EXCLUDED = re.compile(r"(?:^|\s)ExcNodeList=(\S+)", re.MULTILINE)
 _REQUESTED = re.compile(r"(?:^|\s)ReqNodeList=(\S+)", re.MULTILINE)
 _HETEROGENEOUS = re.compile(r"(?:^|\s)(?:Het|Pack)JobId=\d", re.MULTILINE)
+_DEMAND = {
+    name: re.compile(rf"(?:^|\s){name}={value}", re.MULTILINE)
+    for name, value in {"Partition": r"(\S+)", "NumNodes": r"(\d+)", "Features": r"(\S+)"}.items()
+}
 _HOST = re.compile(r"^ +BatchHost=(\S+)", re.MULTILINE)
 _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 
@@ -69,6 +73,14 @@ def requested(text: str) -> str:
     """Return the host list that the first job in `scontrol show job` asks for by name, or empty."""
     match = _REQUESTED.search(text)
     return match[1] if match and match[1] != "(null)" else ""
+
+
+def demand(text: str) -> tuple[str, int, str]:
+    """Return partition, number of nodes and their features of the first job in `scontrol show job`."""
+    found = {name: match[1] for name, form in _DEMAND.items() if (match := form.search(text))}
+    features = found.get("Features", "")
+    nodes = digits(found.get("NumNodes", "0"))
+    return found.get("Partition", ""), nodes, "" if features == "(null)" else features
 
 
 def is_heterogeneous(text: str) -> bool:

@@ -61,6 +61,25 @@ class SlurmNode:
         return self.drained and "kill task failed" in self.reason.lower()
 
 
+USABLE_FORMAT = "%N|%T|%f"
+"""For `sinfo --noheader --Node --format`: node, state, features."""
+
+
+def usable(text: str, features: str = "") -> frozenset[str]:
+    """Return the nodes in USABLE_FORMAT that take jobs and have all `features`; one, where `|` parts them."""
+    wanted = re.findall(r"[\w.-]+", features)
+    enough = any if "|" in features else all
+    found = set()
+    for line in text.splitlines():
+        name, state, own = (*line.split("|"), "", "")[:3]
+        node = _STATE.fullmatch(state.strip().lower())
+        seen = SlurmNode(name.strip(), "", node[1], node[2]) if node else None
+        if seen and not (seen.drained or seen.down or seen.silent):
+            has = own.strip().split(",")
+            found |= {seen.name} if not wanted or enough(word in has for word in wanted) else set()
+    return frozenset(found)
+
+
 def form(mark: str) -> str:
     """Return FORMAT with fields that a reason cannot imitate; `mark`: of `slurmtext.mark`."""
     return FORMAT.replace(slurmtext.FIELD, slurmtext.FIELD + mark)

@@ -75,7 +75,7 @@ def _recorder(installation: Installation, run: Run) -> list[Diagnosis]:
     except WatchdogError:
         return []  # none runs
     ranks = [each for node in look_at(live.run, live.jobs).nodes for each in node.processes]
-    several = [each.env for each in ranks if (count(each.env.get("WORLD_SIZE")) or 1) > 1]
+    several = [each.env for each in ranks if (count(each.env.get("WORLD_SIZE")) or len(ranks)) > 1]
     lacking = dict.fromkeys(filter(None, map(flight_recorder.lacking, several)))
     fix = "export it in the job script: see docs/training.md, 'When a collective hangs'"
     return [warning(RUNS, f"{run.name}: PyTorch's Flight Recorder: {why}", fix) for why in lacking]

@@ -94,7 +94,8 @@ def excluded(home: Home, run: str, now: float, most: int | None = MOST) -> dict[
 def add(home: Home, node: str, run: str, reason: str, lasts: float | None, *, by_hand: bool) -> ListedNode:
     """Write a suspicion, in place of an older one of the same node and run. UsageError, OSError.
 
-    `lasts`: seconds; None: until it is removed.
+    What a person wrote stays while it holds, in place of watchdogd's own. `lasts`: seconds; None: until it is
+    removed.
     """
     if not _NODE.fullmatch(node):
         raise UsageError(f"'{node}' is no node's name")
@@ -102,6 +103,8 @@ def add(home: Home, node: str, run: str, reason: str, lasts: float | None, *, by
     signature = switches.my_signature(reason)
     until = _FOREVER if lasts is None else now + lasts
     before = _read(_path(home, node, run))
+    if before and before.by_hand and before.holds(now) and not by_hand:
+        return before
     jobs = before.jobs if before else ()
     said = {"node": node, "run": run, **signature.fields(), "since": now, "until": until, "by_hand": by_hand}
     home.make_folder(home.nodes)

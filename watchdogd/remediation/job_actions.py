@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from watchdogd.batch import live_job, scontrol, slurm, slurmtext
+from watchdogd.batch import live_job, scontrol, sinfo, slurm, slurmtext
 from watchdogd.batch.live_job import LiveJob
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
@@ -87,6 +87,8 @@ def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
     found = node_exclusion.of_job(shown.output, nodes, written)
     if found.refused:
         return ActionOutcome(f"but leaves no node out: {found.refused}", ok=not nodes)
+    ours = [node for node in nodes if node in found.nodes or (node in found.hosts and node in written)]
+    found = _fitting(found, ours, shown.output)
     if set(found.hosts) != set(slurmtext.expand_hostlist(scontrol.excluded(shown.output))):
         change = ("scontrol", "update", f"JobId={job.handle}", f"ExcNodeList={','.join(found.hosts)}")
         until = time.monotonic() + _DEADLINE
@@ -102,6 +104,16 @@ def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
         f"without {', '.join(without)}" if without else "" if nodes else "no node is under strong suspicion"
     )
     return ActionOutcome("; ".join(filter(None, [said, found.said])))
+
+
+def _fitting(found: NodeExclusion, ours: Sequence[str], shown: str) -> NodeExclusion:
+    """Leave the job nodes to start on, as far as Slurm tells which there are."""
+    partition, needed, features = scontrol.demand(shown)
+    if not (ours and partition):
+        return found
+    query = "sinfo", "--noheader", "--Node", f"--partition={partition}"
+    answer = command.ask((*query, f"--format={sinfo.USABLE_FORMAT}"), deadline=_DEADLINE)
+    return node_exclusion.as_many_as_fit(found, ours, sinfo.usable(answer.output, features), needed)
 
 
 def _note(task: ActionTask, job: str, nodes: Iterable[ListedNode]) -> None:

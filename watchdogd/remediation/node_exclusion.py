@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from watchdogd.batch import scontrol, slurm, slurmtext
@@ -41,6 +41,27 @@ def of_job(shown: str, suspects: Collection[str], written: Collection[str]) -> N
     before = slurmtext.expand_hostlist(scontrol.excluded(shown))
     kept = tuple(node for node in before if node not in written or node in suspects)
     return _beside(kept, before, scontrol.requested(shown), suspects)
+
+
+def as_many_as_fit(
+    found: NodeExclusion, ours: Sequence[str], usable: Collection[str], needed: int
+) -> NodeExclusion:
+    """Leave out no more than leaves the job `needed` nodes of those that are `usable`; none: not known.
+
+    Slurm takes a longer list, and lets the job wait for ever. `ours`: what watchdogd leaves out, the newest
+    first: the oldest suspicion is dropped first.
+    """
+    hosts, stays = [*slurmtext.expand_hostlist(",".join(found.hosts))], []
+    for node in reversed(ours):
+        if not usable or len(set(usable) - set(hosts)) >= needed:
+            break
+        hosts.remove(node)
+        stays.append(node)
+    if not stays:
+        return found
+    said = f"not without {', '.join(stays)}: the job needs {needed} of the {len(usable)} nodes that work"
+    nodes = tuple(node for node in found.nodes if node not in stays)
+    return NodeExclusion(tuple(hosts), nodes, "; ".join(filter(None, [found.said, said])))
 
 
 def _beside(
