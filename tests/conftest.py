@@ -1,5 +1,6 @@
 """Fixtures for all tests: a clean environment, the real Slurm, and the servers that watchdogd talks to."""
 
+import gc
 import itertools
 import os
 import re
@@ -20,6 +21,8 @@ from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
 from watchdogd.daemon import daemon_log
 from watchdogd.system import command
+
+gc.disable()  # until all tests are collected: nothing of them is ever garbage
 
 SLURM = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_")
 FOREIGN = ("WATCHDOGD_", *SLURM, "COLUMNS", "LINES")  # pytest's readline leaves the last two to its processes
@@ -68,6 +71,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
                 item.add_marker(pytest.mark.xdist_group(group))
     yield
     items.sort(key=lambda item: order({mark.name for mark in item.iter_markers()}))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: no later search for garbage looks at it."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -5,7 +5,8 @@ A mark of pytest's for each need. Single tests of a file that needs nothing are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 
 NEEDS: Mapping[str, str] = {
     "tests/batch/test_separators.py": "slow",
@@ -69,11 +70,11 @@ SLURMS = 4
 """How many processes start a Slurm of their own."""
 
 
-def needs(path: str) -> Iterator[str]:
+@cache
+def needs(path: str) -> tuple[str, ...]:
     """The needs of the file at `path` below the project."""
-    for place, words in NEEDS.items():
-        if path == place or path.startswith(f"{place}/"):
-            yield from words.split()
+    places = (words for place, words in NEEDS.items() if path == place or path.startswith(f"{place}/"))
+    return tuple(" ".join(places).split())
 
 
 def order(marks: set[str]) -> float:
