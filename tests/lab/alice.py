@@ -23,7 +23,7 @@ job_name = "tr11"
 def shared_home(slurm: Cluster, folder: Path, more: str) -> Path:
     """A home in `folder` whose inbox and switches bob may use; `more` stands behind CONFIG."""
     home = folder / "home"
-    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "init"])
+    slurm.run_as("alice", [slurm.typed, "--home", home, "init"])
     (home / "config.toml").write_text(CONFIG + more)
     for each in (home, home / "inbox", home / "switches"):
         shutil.chown(each, group="six")
@@ -33,6 +33,6 @@ def shared_home(slurm: Cluster, folder: Path, more: str) -> Path:
 
 def check(slurm: Cluster, home: Path, name: str) -> dict[str, dict[str, Any]]:
     """The results of `watchdogd check NAME`, by subject."""
-    words: list[str | Path] = [slurm.watchdogd, "--home", home, "check", name, "--json"]
+    words: list[str | Path] = [slurm.typed, "--home", home, "check", name, "--json"]
     told = json.loads(slurm.run_as("alice", words, check=False).stdout)
     return {each["subject"] or "": each for each in told}

@@ -94,7 +94,7 @@ class Watch:
         self.slurm.run_as("alice", ["sh", "-c", f"cat > {self.folder}/{name} <<'END'\n{text}END\n"])
 
     def dog(self, *words: str) -> str:
-        argv = [str(self.slurm.watchdogd), "--home", str(self.home), *words]
+        argv = [str(self.slurm.typed), "--home", str(self.home), *words]
         return self.slurm.run_as("alice", argv, check=False).stdout
 
     def told(self, *parts: str, lines: str = HEAD) -> list[str]:

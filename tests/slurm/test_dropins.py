@@ -327,7 +327,7 @@ def test_a_daemon_inside_of_a_job_submits_follows_and_tells(slurm: Cluster) -> N
     env = {"WATCHDOGD_HOME": str(folder)}
 
     def dog(*words: str) -> subprocess.CompletedProcess[str]:
-        return slurm.run_as("alice", [str(slurm.watchdogd), *words], env=env, check=False)
+        return slurm.run_as("alice", [str(slurm.typed), *words], env=env, check=False)
 
     assert dog("init").returncode == 0
     (folder / "config.toml").write_text(CONFIG)

@@ -22,13 +22,13 @@ gpus_per_node = 8
 @pytest.fixture
 def home(slurm: Cluster) -> Path:
     home = slurm.new_folder() / "home"
-    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "init"])
+    slurm.run_as("alice", [slurm.typed, "--home", home, "init"])
     (home / "config.toml").write_text(CONFIG)
     return home
 
 
 def env(slurm: Cluster, home: Path, *words: str) -> str:
-    return slurm.run_as("alice", [slurm.watchdogd, "--home", home, "env", "run-17", *words]).stdout
+    return slurm.run_as("alice", [slurm.typed, "--home", home, "env", "run-17", *words]).stdout
 
 
 def start(slurm: Cluster, *options: str) -> str:
@@ -66,7 +66,7 @@ def test_an_array_task_goes_by_its_raw_id(slurm: Cluster, home: Path) -> None:
 
 
 def test_no_live_job_is_one_line_and_nothing_to_eval(slurm: Cluster, home: Path) -> None:
-    words: list[str | Path] = [slurm.watchdogd, "--home", home, "env", "run-17"]
+    words: list[str | Path] = [slurm.typed, "--home", home, "env", "run-17"]
     none = slurm.run_as("alice", words, check=False)
     assert (none.returncode, none.stdout) == (1, "")
     assert none.stderr == f"watchdogd: no job of run-17 runs: alice has no job named '{NAME}' in the queue\n"

@@ -25,7 +25,7 @@ class Newcomer:
         self.config = slurm.home("alice") / ".watchdogd/config.toml"
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        done = self.slurm.run_as("alice", [str(self.slurm.watchdogd), *words], check=False, timeout=300)
+        done = self.slurm.run_as("alice", [str(self.slurm.typed), *words], check=False, timeout=300)
         assert "Traceback" not in done.stdout + done.stderr
         return done
 
@@ -115,7 +115,7 @@ def test_the_doctor_here_and_on_the_partition(alice: Newcomer) -> None:
     assert any("a lock holds" in text for text in said)
     assert list((alice.config.parent / "logs").iterdir()) == []
     alice.config.write_text(alice.config.read_text().replace('partition = "small"', 'partition = "smal"'))
-    folded = ["env", "COLUMNS=80", str(alice.slurm.watchdogd), "doctor"]
+    folded = ["env", "COLUMNS=80", str(alice.slurm.typed), "doctor"]
     wrong = alice.slurm.run_as("alice", folded, check=False, timeout=300)
     assert wrong.returncode == 2
     assert any("did you mean 'small'?" in line for line in wrong.stdout.splitlines())  # a pipe folds nothing
@@ -137,7 +137,7 @@ def test_questions_make_a_configuration_of_which_everything_is_tried(
     }
     typed = "".join(f"{answer}\n" for each in answers.values() for answer in each)
     words = ("init", "--interactive")
-    done = slurm.run_as("alice", [slurm.watchdogd, *words], stdin=typed, check=False, timeout=300)
+    done = slurm.run_as("alice", [slurm.typed, *words], stdin=typed, check=False, timeout=300)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stdout + done.stderr
     config = tomllib.loads(alice.config.read_text())
     assert config["slurm"]["partition"] == "small"

@@ -64,7 +64,7 @@ class Team:
         self.id = str(self.incident()["id"])
 
     def say(self, user: str, *words: str) -> str:
-        done = self.slurm.run_as(user, [self.slurm.watchdogd, "--home", self.home, *words], check=False)
+        done = self.slurm.run_as(user, [self.slurm.typed, "--home", self.home, *words], check=False)
         assert "Traceback" not in done.stdout + done.stderr
         return done.stdout + done.stderr
 

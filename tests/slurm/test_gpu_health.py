@@ -62,7 +62,7 @@ class Lab:
     def watchdogd(self, *words: str, check: bool = False) -> str:
         """What it prints, run by the home's owner."""
         path = f"{self.folder}:{self.slurm.env['PATH']}"
-        argv: list[str | Path] = [self.slurm.watchdogd, "--home", self.home, *words]
+        argv: list[str | Path] = [self.slurm.typed, "--home", self.home, *words]
         return self.slurm.run_as(self.user, argv, env={"PATH": path}, check=check).stdout
 
     @property
@@ -91,7 +91,7 @@ def lab(slurm: Cluster, user: str, *options: str) -> Lab:
     (folder / "nvidia-smi").chmod(0o755)
     words = (f"--job-name={NAME}", "--partition=gpu", "--output=/dev/null", "--nodes=2", *options)
     job = slurm.sbatch("alice", "exec sleep 600", *words)
-    slurm.run_as(user, [slurm.watchdogd, "--home", folder / "home", "init"])
+    slurm.run_as(user, [slurm.typed, "--home", folder / "home", "init"])
     (folder / "home" / "config.toml").write_text(CONFIG)
     slurm.wait_for_state(job + ("_1" if "--array=1" in options else ""), "RUNNING")
     return Lab(slurm, folder, user, job)
@@ -179,7 +179,7 @@ def test_no_running_job_is_one_line(slurm: Cluster) -> None:
     slurm.cancel_all()
     path = {"PATH": f"{alice.folder}:{slurm.env['PATH']}"}
     done = slurm.run_as(
-        "alice", [slurm.watchdogd, "--home", alice.home, "gpus", "run-17"], env=path, check=False
+        "alice", [slurm.typed, "--home", alice.home, "gpus", "run-17"], env=path, check=False
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("watchdogd: no job of run-17 runs")

@@ -49,7 +49,7 @@ def ask(slurm: Cluster, user: str, *users: str) -> dict[str, object]:
 
 def requeued_elsewhere(slurm: Cluster, job: str) -> tuple[str, list[str]]:
     """Return what a requeue that leaves node3 out says, and the nodes that the job leaves out after it."""
-    dog = [str(slurm.watchdogd), "--home", str(slurm.new_folder() / "home")]
+    dog = [str(slurm.typed), "--home", str(slurm.new_folder() / "home")]
     slurm.run_as("alice", [*dog, "init"])
     config = f"{dog[2]}/config.toml"
     slurm.run_as("alice", ["sh", "-c", f"printf '[runs.run-17]\\njob_name = \"tr11\"\\n' >> {config}"])

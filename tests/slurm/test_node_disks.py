@@ -39,7 +39,7 @@ def test_the_disks_of_ones_own_job_are_asked_on_all_its_nodes(slurm: Cluster) ->
 
 def test_a_colleagues_probe_looks_at_the_runs_disks_by_itself(slurm: Cluster) -> None:
     home = home_of_alice(slurm)
-    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "tick"], check=False)
+    slurm.run_as("alice", [slurm.typed, "--home", home, "tick"], check=False)
     probe = f"{slurm.watchdogd} --home {home} probe --run run-17 --every 5s"
     slurm.wait_for_state(slurm.sbatch("bob", f"{probe} & sleep 600", *NODES), "RUNNING")
     wait_until(

@@ -23,7 +23,7 @@ node_disks = ["/tmp", "{folder}/home/own"]
 def home(slurm: Cluster) -> Path:
     folder = slurm.new_folder()
     home = folder / "home"
-    slurm.run_as("alice", [slurm.watchdogd, "--home", home, "init"])
+    slurm.run_as("alice", [slurm.typed, "--home", home, "init"])
     slurm.run_as("alice", ["mkdir", home / "own"])
     (folder / "checkpoints/step1").mkdir(parents=True)
     (folder / "checkpoints/step1/weights").write_bytes(bytes(1_000_000))
@@ -127,7 +127,7 @@ def test_a_node_that_does_not_answer_is_to_be_left_out(slurm: Cluster, home: Pat
 
 
 def test_outside_of_a_job(slurm: Cluster, home: Path) -> None:
-    words = [str(slurm.watchdogd), "--home", str(home), "preflight", "--run", "run-17"]
+    words = [str(slurm.typed), "--home", str(home), "preflight", "--run", "run-17"]
     done = slurm.run_as("alice", words, check=False)
     assert (done.returncode, done.stdout) == (64, "")
     assert done.stderr == ("watchdogd: preflight belongs into a job script: SLURM_JOB_ID is not set here\n")

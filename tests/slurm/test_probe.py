@@ -72,7 +72,7 @@ def test_alice_sees_the_gpus_of_bobs_job_through_his_samples(lab: Lab, slurm: Cl
     ]
     assert all(each.memory is not None and each.memory.processes for each in found)
     assert all("/tmp" in each.disks for each in found)
-    words: list[str | Path] = [slurm.watchdogd, "--home", lab.home, "check", "run-17/gpu_health", "--json"]
+    words: list[str | Path] = [slurm.typed, "--home", lab.home, "check", "run-17/gpu_health", "--json"]
     told = json.loads(slurm.run_as("alice", words, check=False).stdout)
     assert told[0]["summary"].startswith("3 GPUs on 2 nodes")
     statuses = {each["subject"] or "": each["status"] for each in told}

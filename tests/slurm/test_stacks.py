@@ -62,7 +62,7 @@ class Run:
         self.slurm = slurm
         self.folder = slurm.new_folder()
         self.home = slurm.new_folder() / "home"
-        slurm.run_as("alice", [slurm.watchdogd, "--home", self.home, "init"])
+        slurm.run_as("alice", [slurm.typed, "--home", self.home, "init"])
         (self.home / "config.toml").write_text(CONFIG)
         package = self.folder / "site-packages/torch/distributed"
         package.mkdir(parents=True)
@@ -80,13 +80,13 @@ class Run:
         return job
 
     def stacks(self, *words: str) -> subprocess.CompletedProcess[str]:
-        argv = [str(self.slurm.watchdogd), "--home", str(self.home), "stacks", "run-17", *words]
+        argv = [str(self.slurm.typed), "--home", str(self.home), "stacks", "run-17", *words]
         return self.slurm.run_as("alice", argv, check=False, timeout=300)
 
     def share(self) -> None:
         """A home of the group, and what the daemon lays out for the run in it."""
         self.home = self.folder / "shared"
-        words = [str(self.slurm.watchdogd), "--home", str(self.home), "init", "--group", "six"]
+        words = [str(self.slurm.typed), "--home", str(self.home), "init", "--group", "six"]
         self.slurm.run_as("alice", words)
         (self.home / "config.toml").write_text(CONFIG)
         (self.home / "switches/run-17.json").write_text(json.dumps({"group": "six"}))

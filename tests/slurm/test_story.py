@@ -60,7 +60,7 @@ class Team:
 
     def dog(self, user: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """A verb of watchdogd, as a user."""
-        return self.slurm.run_as(user, [str(self.slurm.watchdogd), *words], env=self.env, check=check)
+        return self.slurm.run_as(user, [str(self.slurm.typed), *words], env=self.env, check=check)
 
     def set_up(self) -> None:
         """`init`, the configuration, and the training script."""

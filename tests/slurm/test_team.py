@@ -38,7 +38,7 @@ class Team:
         self.home = self.folder / "shared-watch"
 
     def say(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
-        argv: list[str | Path] = [self.slurm.watchdogd, "--home", self.home, *words]
+        argv: list[str | Path] = [self.slurm.typed, "--home", self.home, *words]
         done = self.slurm.run_as(user, argv, check=False)
         assert "Traceback" not in done.stdout + done.stderr
         return done
