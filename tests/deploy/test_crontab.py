@@ -24,7 +24,7 @@ CHAIN = 60.0
 def home(slurm: Cluster) -> Home:
     """alice's, with one disk and Slurm's CPU partition."""
     home = Home(slurm.home("alice") / "watch")
-    slurm.run_as("alice", [slurm.watchdogd, "--home", home.path, "init"])
+    slurm.run_as("alice", [slurm.typed, "--home", home.path, "init"])
     home.config.write_text(
         '[daemon]\ninterval = "2s"\n[slurm]\npartition = "small"\n[disks.root]\npath = "/"\n'
         '[channels.log]\ntype = "statuslog"\npath = "alerts.log"\n'
@@ -61,7 +61,7 @@ def _verb(line: str) -> str:
 def rounds(slurm: Cluster, home: Home) -> set[str]:
     """The times at which the disk was looked at, as history tells them."""
     words = ["--home", str(home.path), "history", "root", "--since", "1h", "--csv"]
-    said = slurm.run_as("alice", [str(slurm.watchdogd), *words], check=False).stdout  # 1 where there is none
+    said = slurm.run_as("alice", [str(slurm.typed), *words], check=False).stdout  # 1 where there is none
     return {row["time"] for row in csv.DictReader(said.splitlines()) if row["metric"] == "free"}
 
 
@@ -115,7 +115,7 @@ def test_ensure_from_cron_starts_one_chain_and_brings_it_back(slurm: Cluster, ho
     # what cron had just submitted may have been cancelled with the others
     told = re.sub(r"watchdogd: Slurm took link \d+, but it ended at once: .*\n", "", log_of(home))
     assert told == ""
-    slurm.run_as("alice", [str(slurm.watchdogd), "--home", str(home.path), "stop"], timeout=300)
+    slurm.run_as("alice", [str(slurm.typed), "--home", str(home.path), "stop"], timeout=300)
 
 
 def test_what_goes_wrong_under_cron_is_in_its_log(slurm: Cluster, home: Home) -> None:

@@ -52,7 +52,7 @@ class Site:
     def __init__(self, slurm: Cluster) -> None:
         self.slurm = slurm
         self.home = Home(slurm.home("alice") / "watch")
-        slurm.run_as("alice", [slurm.watchdogd, "--home", self.home.path, "init"])
+        slurm.run_as("alice", [slurm.typed, "--home", self.home.path, "init"])
         channel = '[channels.console]\ntype = "console"\n'
         self.home.config.write_text(f'[slurm]\npartition = "small"\n{channel}[disks.root]\npath = "/"\n')
         text = adapted("scrontab", slurm.watchdogd.parent.parent, self.home.path)
@@ -91,13 +91,13 @@ def test_ensure_starts_one_chain(site: Site) -> None:
     assert site.submit(site.ensure) == "COMPLETED", site.log()
     assert len(links()) == 2
     assert site.log() == ""
-    site.slurm.run_as("alice", [site.slurm.watchdogd, "--home", site.home.path, "stop"], timeout=300)
+    site.slurm.run_as("alice", [site.slurm.typed, "--home", site.home.path, "stop"], timeout=300)
 
 
 def test_tick_makes_a_round(site: Site) -> None:
     assert site.submit(site.tick) == "COMPLETED", site.log()
     words = ["--home", str(site.home.path), "history", "root"]
-    assert "root/disk_quota" in site.slurm.run_as("alice", [str(site.slurm.watchdogd), *words]).stdout
+    assert "root/disk_quota" in site.slurm.run_as("alice", [str(site.slurm.typed), *words]).stdout
     assert site.log() == ""
 
 

@@ -47,7 +47,7 @@ class Service:
         secrets.write_text("WEBHOOK_URL=http://127.0.0.1:9/\n")
 
     def say(self, *words: str, check: bool = True) -> str:
-        argv: list[str | Path] = [self._slurm.watchdogd, "--home", self.home.path, *words]
+        argv: list[str | Path] = [self._slurm.typed, "--home", self.home.path, *words]
         return self._slurm.run_as("alice", argv, check=check).stdout
 
     def status(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Reader:
         self.home = slurm.home("alice") / ".watchdogd"
         self.env = {
             "SLACK_WEBHOOK_URL": slack.url,
-            "PATH": f"{slurm.python.parent}:{os.environ['PATH']}",
+            "PATH": f"{slurm.typed.parent}:{slurm.python.parent}:{os.environ['PATH']}",
         }
 
     def type(self, line: str) -> subprocess.CompletedProcess[str]:

@@ -178,9 +178,7 @@ def test_no_running_job_is_one_line(slurm: Cluster) -> None:
     alice = lab(slurm, "alice")
     slurm.cancel_all()
     path = {"PATH": f"{alice.folder}:{slurm.env['PATH']}"}
-    done = slurm.run_as(
-        "alice", [slurm.typed, "--home", alice.home, "gpus", "run-17"], env=path, check=False
-    )
+    done = slurm.run_as("alice", [slurm.typed, "--home", alice.home, "gpus", "run-17"], env=path, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("watchdogd: no job of run-17 runs")
     assert alice.bad() == {}
