@@ -104,7 +104,7 @@ def read(home: Home, left: dict[str, Any] | None = None) -> dict[str, Any]:
     status["stopped"] = _stopped(home)
     if not status["stopped"] and _ticking(home, status):
         return status
-    return _by_the_queue(home, status)
+    return _by_the_queue(home, status) if os.path.lexists(home.path / "link.json") else status
 
 
 def _stopped(home: Home) -> dict[str, object] | None:
