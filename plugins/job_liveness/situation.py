@@ -107,9 +107,9 @@ class RunSituation:
 
     def running_line(self) -> str:
         """Return the running jobs in a line."""
-        job, left = self.newest, self.time_left
-        state = "runs" if job.working else f"is {job.state}"
-        others = f" and {len(self.running) - 1} more" if len(self.running) > 1 else ""
+        job, left, one = self.newest, self.time_left, len(self.running) == 1
+        state = ("runs" if one else "run") if job.working else f"{'is' if one else 'are'} {job.state}"
+        others = "" if one else f" and {len(self.running) - 1} more"
         since = f" for {self.ago(job.started_at)}" if job.started_at else ""
         ends = f", {age(left)} left" if left is not None else ""
         waits = f", {self.queued} waiting" if self.waiting else ""

@@ -129,9 +129,11 @@ def test_json_as_pbs_writes_it() -> None:
 )
 def test_ends(fields: str, how: str) -> None:
     limit = "    Resource_List.walltime = 01:00:00\n    mtime = Sat Nov 28 09:00:00 2026\n"
+    limit += "    Output_Path = login1:/home/alice/x.o9\n"
     text = f"Job Id: 9.batch\n    job_state = F\n{limit}    {fields}\n    stime = Sat Nov 28 08:00:00 2026\n"
     (end,) = qstat.endings(qstat.records(text))
     assert (end.how, end.ended_at, end.over) == (how, NINE, True)
+    assert end.outputs == ("/home/alice/x.o9",), "where its last words stand"
 
 
 @pytest.mark.parametrize(

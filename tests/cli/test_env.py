@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.batch.test_qstat import PBS
 from tests.lab.processes import started
 from watchdogd.cli import main
+from watchdogd.doctor import cluster
 
 Says = pytest.CaptureFixture[str]
 CONFIG = """
@@ -63,11 +65,20 @@ def test_a_job_of_pbs(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert capsys.readouterr().out == "node1 slots=4\nnode2 slots=4\n"
 
 
+@pytest.mark.parametrize(
+    ("output", "log"),
+    [
+        ("/home4711/alice/tr11.o4711\n    Keep_Files = doe", "/home4711/alice/tr11.o*"),
+        ("/home/alice/tr11.o4711.4711", "/home/alice/tr11.o*"),
+        ("/home/alice/tr11.o4711.^array_index^", "/home/alice/tr11.o*"),
+        ("/home/alice/tr11.o4711\n    Keep_Files = n", ""),
+    ],
+)
 def test_a_job_of_pbs_is_adopted_where_no_slurm_is(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Says
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Says, output: str, log: str
 ) -> None:
     (home / "config.toml").write_text('[channels.c]\ntype = "console"\n')
-    text = PBS.replace("    queue = ", "    Output_Path = login1:/home/alice/tr11.o4711\n    queue = ")
+    text = PBS.replace("    queue = ", f"    Output_Path = login1:{output}\n    queue = ")
     (tmp_path / "queue").write_text(text)
     play_qstat(tmp_path, monkeypatch, f"cat {shlex.quote(str(tmp_path / 'queue'))}")
     which = shutil.which
@@ -75,7 +86,10 @@ def test_a_job_of_pbs_is_adopted_where_no_slurm_is(
     assert main(["watch", "4711.batch", "--json"]) == 0
     table = (home / "config.toml").read_text()
     assert 'backend = "pbs"' in table
-    assert 'log = "/home/alice/tr11.o*"' in table
+    assert (f'log = "{log}"' in table) == bool(log)
+    assert ("qsub -k doe" in capsys.readouterr().err) == (not log)
+    [said] = cluster.look(SimpleNamespace(slurm=False))  # type: ignore[arg-type]
+    assert (said.topic, said.text) == ("PBS", "qstat answers")
 
 
 def test_pbs_that_does_not_answer(

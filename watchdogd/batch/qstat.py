@@ -194,9 +194,18 @@ def _job(job_id: str, fields: Mapping[str, str]) -> Job:
         start_estimate=_time(fields.get("estimated.start_time", "")) if waiting else None,
         ends_at=started + limit if started and limit else None,
         time_limit=limit,
-        stdout=fields.get("Output_Path", "").partition(":")[2],
+        stdout=_output(fields),
         work_dir=fields.get("Variable_List.PBS_O_WORKDIR", ""),
     )
+
+
+_OUTPUTS = ("Error_Path", "Output_Path")
+
+
+def _output(fields: Mapping[str, str]) -> str:
+    """Return where its output can be read while it runs, or empty: PBS mostly brings it at the end."""
+    direct = "d" in fields.get("Keep_Files", "d")
+    return fields.get("Output_Path", "").partition(":")[2] if direct else ""
 
 
 def _reason(letter: str, fields: Mapping[str, str]) -> str:
@@ -234,6 +243,7 @@ def _ending(job_id: str, fields: Mapping[str, str]) -> Ending:
         ended_at=_ended(fields),
         nodes=",".join(_hosts(fields)),
         reason=fields.get("comment", "").strip(),
+        outputs=tuple(fields[name].partition(":")[2] for name in _OUTPUTS if name in fields),
     )
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from watchdogd.batch import scontrol, sinfo, slurm, slurmtext
+from watchdogd.batch import pbs, scontrol, sinfo, slurm, slurmtext
 from watchdogd.batch.models import Job
 from watchdogd.batch.run_models import slurm_users
 from watchdogd.batch.sinfo import Partition
@@ -14,7 +14,7 @@ from watchdogd.batch.slurm import SBATCH_DEADLINE, refusal
 from watchdogd.chain import link_script
 from watchdogd.chain.launch import unknown_users
 from watchdogd.doctor.diagnosis import Diagnosis, Installation, ask, broken, fine, warning
-from watchdogd.errors import SlurmError, UnitError
+from watchdogd.errors import SlurmError, SlurmSilentError, UnitError
 from watchdogd.plugin import Run
 from watchdogd.system import command
 from watchdogd.system.account import group_name
@@ -27,7 +27,7 @@ TOOLS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")
 def look(installation: Installation) -> Iterator[Diagnosis]:
     """Judge Slurm's side of the setup; nothing where Slurm is not used."""
     if not installation.slurm:
-        yield fine(TOPIC, "not used here: runs are watched as processes")
+        yield _pbs() if shutil.which("qstat") else fine(TOPIC, "not used here: runs are watched as processes")
         return
     missing = [tool for tool in TOOLS if not shutil.which(tool)]
     if missing:
@@ -54,6 +54,14 @@ def look(installation: Installation) -> Iterator[Diagnosis]:
         warning("users", text, "correct [slurm] users") for text in unknown_users(installation.config)
     )
     yield _overlap()
+
+
+def _pbs() -> Diagnosis:
+    try:
+        pbs.all_jobs(slurm.QUERY_DEADLINE)
+    except SlurmSilentError as error:
+        return broken("PBS", str(error), "load PBS's module where it starts, or ask the administrators")
+    return fine("PBS", "qstat answers")
 
 
 def _accounting(site: Mapping[str, str]) -> Iterator[Diagnosis]:

@@ -81,8 +81,9 @@ def _name(wished: str | None, job: Job, config: Config) -> str:
 
 def _of_pbs(job: Job, name: str) -> AdoptedRun:
     """Return the run of a job of PBS; its output has its number in its name, each job's another one."""
-    number = job.raw_id.partition(".")[0]
-    log = re.sub(rf"(?<!\d){re.escape(number)}(?!\d)", "*", job.stdout) if number else job.stdout
+    number = re.escape(re.split(r"[.[]", job.raw_id)[0])
+    ids = rf"(?<!\d){number}(?:[.-](?:\d+|\^array_index\^)$|(?!\d))(?!.*/)"
+    log = re.sub(ids, "*", job.stdout)
     return AdoptedRun(name, job.name, job.user, log, backend="pbs")
 
 
@@ -99,7 +100,11 @@ def _adopted(job: Job, name: str) -> AdoptedRun:
 def _warnings(job: Job, adopted: AdoptedRun, me: str) -> list[str]:
     """Return what the user has to look after."""
     found = []
-    if not adopted.log:
+    if not adopted.log and adopted.backend == "pbs":
+        found.append(
+            'PBS shows its output once it has ended: add log = "..." to see hangs, or submit with qsub -k doe'
+        )
+    elif not adopted.log:
         found.append('its output goes nowhere that Slurm knows of: add log = "..." to see hangs')
     elif log_files.is_anybodys(adopted.log, job):
         found.append(
