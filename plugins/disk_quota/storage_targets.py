@@ -40,7 +40,7 @@ def _judged(path: str, targets: Sequence[StorageTarget], shares: tuple[float, fl
     details = [f"no figures: {', '.join(silent)}"] if silent else []
     if not free:
         return unknown(
-            f"no figures of its {len(silent)} storage targets", subject=subject, details=details[0]
+            f"its storage targets ({len(silent)}) report no figures", subject=subject, details=details[0]
         )
     fullest = min(free, key=lambda name: free[name])
     share = f"{100 * free[fullest]:.3g} % {'of its inodes ' if subject != SUBJECTS[BYTES] else ''}free"

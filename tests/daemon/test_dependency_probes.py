@@ -124,7 +124,7 @@ def test_a_drop_in_that_hangs_on_a_file_system_of_ours_waits_for_it_and_then_fol
     setup = Setup.of(Config.model_validate({"disks": {"d": disk}}), home)
     dropin: Check = next(check for check in setup.checks if check.name == "cron.hourly/list")
     (dependency,) = (each for each in setup.files.values() if each.point == "/proc")
-    seen = Observation(dropin.name, "", dropin.name, unknown("did not end within 30s and was killed"), NOW)
+    seen = Observation(dropin.name, "", dropin.name, unknown("did not end within 30s, and was stopped"), NOW)
 
     pool = Pool(dropin.name, place="/proc/self/stat")
     footing = DependencyWatch(cast("WorkerPool", pool), {}, lambda: NOW)

@@ -485,6 +485,23 @@ def dropins(folder: Path) -> Said:
     yield "everybody may write it", refused(str(path), str(folder), distrust(path))
 
 
+TROUBLES = {
+    "engine": "the outbox cannot be started: can't start new thread",
+    "history": "history /home/alice/watchdogd/history.db: disk I/O error",
+    "channels": "channel slack: SLACK_WEBHOOK_URL is not set",
+    "answers": "answers of channel slack cannot be read: missing_scope",
+    "delivery": "channel mail delivers nothing for 5m: smtp.example.org refused: 550 (3 waiting)",
+    "workers": "1 process hangs in the kernel and cannot be killed: run-17/log_staleness",
+    "chain": "no successor waits: sbatch: error: Batch job submission failed: invalid account",
+    "home": "home cannot be written: Read-only file system",
+    "inbox": "/home/alice/watchdogd/inbox cannot be read: Permission denied",
+    "drop-ins": "the drop-in folders cannot be looked at: Input/output error",
+    "publishing": "the page cannot be written: No space left on device",
+    "pulse": "the pulse /scratch/tr11/pulse.log cannot be written: Is a directory",
+}
+"""Troubles of the daemon, by subject, in the words of those who find them; config.toml's is made below."""
+
+
 def itself() -> Said:
     """What the daemon says of itself and of what all its checks rest on."""
     silent = Snapshot(START, None, trouble="squeue did not answer within 30 s")
@@ -493,7 +510,7 @@ def itself() -> Said:
     scratch = Dependency("watchdogd/scratch", "/scratch", ("/scratch/tr11",), ("llama-7b/log_staleness",))
     yield "a file system does not answer", probes.result(scratch, answered=False, host="login1")
     monitor = SelfMonitoring()
-    monitor.troubles |= {"config": _misspelt(), "home": "home is read-only"}
+    monitor.troubles |= {**TROUBLES, "config": _misspelt()}
     for each in monitor._of_troubles(None):
         if each.status is not Status.OK:
             yield f"trouble with {each.subject}", each

@@ -18,11 +18,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.golden import checks
+from tests.golden import checks, unreadable
 from tests.golden.checks import START
 from watchdogd.batch.run_models import SURE
 from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.daemon.round import touch_events
+from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.home.inbox import Request, Submission
 from watchdogd.incidents import message_wording
 from watchdogd.incidents.evaluate import evaluate
@@ -45,6 +46,7 @@ from watchdogd.notify.notification import Message, Notification
 from watchdogd.notify.reports import Reports, digest
 from watchdogd.notify.routing import MessageRules
 from watchdogd.plugin import Result, Status, Suspect
+from watchdogd.plugins.job_liveness.job_history import KillSwitch
 from watchdogd.remediation.models import Action, ActionRecord
 from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry, _named
 from watchdogd.web.content import MessageRow, PageContent
@@ -52,7 +54,13 @@ from watchdogd.web.render import render
 
 FILE = Path(__file__).with_name("messages.txt")
 NOW = START + 600.0
-RULES = MessageRules(channels=("slack",), escalate_to=("slack",), name="bloom-watch", host="login1")
+RULES = MessageRules(
+    channels=("slack",),
+    escalate_to=("slack",),
+    threaded=frozenset({"slack"}),
+    name="bloom-watch",
+    host="login1",
+)
 
 Events = Iterator[tuple[str, IncidentEvent]]
 
@@ -118,7 +126,7 @@ def lives() -> Events:
         now += after
         seen = [Observation(check, "", "scratch", result, now)] if result else []
         state, events = evaluate(state, seen, {check: policy}, now, requests=requests)
-        return [each for each in events if not each.quiet]
+        return list(events)
 
     worse, mild = bad, replace(bad, status=Status.WARNING, summary="91 % full")
     for name, result, after in (
@@ -136,6 +144,42 @@ def lives() -> Events:
             yield f"people: {name}", each
     for each in round_of(Result(Status.OK, "40 % full"), 60.0):
         yield f"an incident: it ends ({each.kind.name})", each
+
+
+def comings_and_goings() -> Events:
+    """An incident that comes and goes, one with others of its cause, one whose check or fault is gone."""
+    check, policy = "llama-7b/log_staleness", AlertPolicy(confirm=1)
+    bad = Result(Status.CRITICAL, "stalled, no output for 20m (limit 15m)").dated(START)
+    state, now = AlertState(), START
+    told: list[IncidentEvent] = []
+    for at in range(20):
+        now += 60.0
+        result = Result(Status.OK, "step 8, 1s ago") if at % 2 else bad
+        seen = [Observation(check, "llama-7b", "llama-7b", result, now)]
+        state, events = evaluate(state, seen, {check: policy}, now)
+        told += [each for each in events if each.notes]
+    for each in told[:1]:
+        yield "an incident: it comes and goes", each
+    stopped = checks.liveness(
+        {"jobs": (checks.job(),)}, {"endings": (checks.end(state="COMPLETED", exit_code=0),)},
+        switch=KillSwitch(START, "alice", "wrong data"),
+    )[""]  # fmt: skip
+    cleared = Result(Status.OK, "the run is expected again", quiet=True).ending("kill switch cleared")
+    yield from _ends("its kill switch is cleared", "job_liveness", stopped, cleared)
+    unjudged = Result(Status.OK, "not judged", quiet=True)
+    yield from _ends("it is not judged any more", "log_staleness", bad, unjudged)
+    yield from _ends("its check is removed", "log_staleness", bad, None)
+
+
+def _ends(title: str, check: str, bad: Result, good: Result | None) -> Events:
+    """The end of an incident, as the rounds decide it."""
+    name, policy = f"llama-7b/{check}", AlertPolicy(confirm=1)
+    state, now = AlertState(), START
+    for result in (bad, good):
+        now += 60.0
+        seen = [Observation(name, "llama-7b", "llama-7b", result, now)] if result else []
+        state, events = evaluate(state, seen, {name: policy} if result else {}, now)
+    yield from ((f"an incident: {title}", each) for each in events)
 
 
 def people() -> Events:
@@ -157,6 +201,10 @@ def people() -> Events:
             yield f"people: {name}", each
     words = message_wording.stopped("alice", "the cluster is serviced")
     yield "people: the watchdog is stopped", _own(words, "INFO", calm=True)
+    monitor = SelfMonitoring()
+    monitor.tell("history /home/alice/watchdogd/history.db was damaged: restored from the backup")
+    damaged = Observation("watchdogd", "", "bloom-watch", monitor._notices[0], NOW)
+    yield "the watchdog: its history was restored", notice(damaged, NOW, quiet=False)
     gap = f"{message_wording.unwatched(START, NOW)}: no daemon ran"
     yield "the watchdog: nobody watched", _own(gap, "WARNING")
 
@@ -166,6 +214,12 @@ def _own(text: str, label: str, *, calm: bool = False) -> IncidentEvent:
 
 
 DEEDS = (
+    (
+        "evidence",
+        "done",
+        "rank 137 has not entered AllReduce 1139 (Flight Recorder); /home/alice/watchdogd/evidence/6",
+        "",
+    ),
     ("stacks", "done", "the rank stands in next_batch (train.py:5)", "stacks taken"),
     ("stacks", "failed", "no stack of a rank", "no stacks: the process is stopped (state T)"),
     ("requeue", "done", "job 331 on node[2-3] is requeued", "job 331 requeued"),
@@ -194,9 +248,14 @@ def actions() -> Events:
         yield f"action: {kind} {state}", RemediationContext.notice(context, [record], "", NOW)
     several = [
         ActionRecord(6, "llama-7b", "on_hang", Action(kind), NOW, state, outcome, NOW, short)
-        for kind, state, outcome, short in (DEEDS[0], DEEDS[2])
+        for kind, state, outcome, short in (DEEDS[1], DEEDS[3])
     ]
     yield "action: several", RemediationContext.notice(context, several, "rank 3 in next_batch", NOW)
+    mixed = [
+        ActionRecord(6, "llama-7b", "on_hang", Action(kind), NOW, state, outcome, NOW, short)
+        for kind, state, outcome, short in (DEEDS[2], DEEDS[6], DEEDS[4])
+    ]
+    yield "action: some failed", RemediationContext.notice(context, mixed, "", NOW)
 
 
 def messages() -> Iterator[tuple[str, Message]]:
@@ -214,12 +273,31 @@ def messages() -> Iterator[tuple[str, Message]]:
             *of_check("gpu_health", "llama-7b", checks.gpus()),
             *of_check("watchdogd", "bloom-watch", checks.itself()),
             *of_check("drop-in", "cron.hourly/tidy", checks.dropins(folder)),
+            *of_check("log_staleness", "llama-7b", unreadable.log(folder / "log")),
+            *of_check("checkpoint_age", "llama-7b", unreadable.saved()),
+            *of_check("disk_quota", "scratch", unreadable.disk()),
+            *of_check("nodes", "llama-7b", unreadable.nodes()),
+            *of_check("gpu_health", "llama-7b", unreadable.gpus()),
+            *of_check("drop-in", "cron.hourly/tidy", unreadable.dropin(folder)),
+            *of_check("own plugin", "waiting_jobs", unreadable.broken_off()),
+            *comings_and_goings(),
             *suspects(folder / "log"), *lives(), *people(), *actions(),
         ]  # fmt: skip
         for title, found in events:
             for note in compose([found], {}, RULES, max(found.at, NOW)):
                 yield title, _here(note.message, name)
+        together = [_numbered(at, found) for at, (title, found) in enumerate(events) if title in TOGETHER]
+        for note in compose(together, {}, RULES, NOW):
+            yield "several alerts of one run at once", _here(note.message, name)
         yield from delivery([event for _, event in events])
+
+
+TOGETHER = ("log_staleness: stalled", "log_staleness: a forbidden line", "nodes: a node of it drains")
+"""Messages of one round about one run, which travel as one."""
+
+
+def _numbered(number: int, found: IncidentEvent) -> IncidentEvent:
+    return replace(found, incident=replace(found.incident, id=number)) if found.incident else found
 
 
 def delivery(events: list[IncidentEvent]) -> Iterator[tuple[str, Message]]:

@@ -39,7 +39,9 @@ class InboxReader:
             if isinstance(error, NotADirectoryError):
                 self.trouble = str(no_folder(self._home.inbox).strerror)
             else:
-                self.trouble = f"{self._home.inbox} cannot be read: {error}"
+                self.trouble = (
+                    f"{self._home.inbox} cannot be read: {getattr(error, 'strerror', None) or error}"
+                )
             return []
         self.trouble = "; ".join(complaints)[:500]
         known = self._patient.attempt(partial(stored, self._home)) if submissions else frozenset()

@@ -371,7 +371,7 @@ class Engine:
             self._publish(now)
             self._unwritten = ""
         except (WatchdogError, OSError) as error:  # it was judged already: the next round tells
-            self._unwritten = f"home cannot be written: {error}"
+            self._unwritten = f"home cannot be written: {getattr(error, 'strerror', None) or error}"
 
     def _declared(self) -> dict[str, Any]:
         """Return what the checks declare, made anew only where they are others."""

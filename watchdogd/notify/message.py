@@ -205,6 +205,8 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
     open_now = [event for event in group if event.incident and event.kind in _OPEN]
     notices = [event for event in group if event.kind is EventKind.NOTICE]
     advice = [line for event in (*open_now, *notices) for line in event.advice]
+    if open_now and not advice:  # to look at it now is what always helps
+        advice = [f"watchdogd check {_quoted(open_now[0].check)}"]
     commands = [_for_home(line, command) for line in dict.fromkeys(advice)][:ADVICE]
     if open_now:
         runs = {event.run: "" for event in open_now if event.run and event.polled}

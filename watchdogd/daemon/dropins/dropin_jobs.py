@@ -15,7 +15,7 @@ from watchdogd.batch.endings import Ending
 from watchdogd.batch.snapshot import Snapshot
 from watchdogd.daemon.dropins import dropin_job_result
 from watchdogd.daemon.dropins.dropin_job_result import JobResult
-from watchdogd.daemon.dropins.dropins import environment
+from watchdogd.daemon.dropins.dropins import environment, refusal
 from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
 from watchdogd.home import markers
 from watchdogd.home.file_trust import distrust, team_of
@@ -117,7 +117,8 @@ def script(
 ) -> Iterator[Result | Followed]:
     """Submit the script if it is due, and report on its job."""
     if not shutil.which("sbatch"):
-        yield unknown("there is no sbatch on this machine: take the script out, or run it where Slurm is")
+        fix = "take the script out, or run it where Slurm is"
+        yield unknown("there is no sbatch on this machine").saying(path, advice=[fix])
         return
     wish = ScriptOptions(path, comment, home, output, partition, account, every, users, edited, dry)
     if isinstance(at, CronTimes):
@@ -249,7 +250,7 @@ def _submit(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
     except SlurmSilentError as error:
         return _silent(known, str(error), now)  # the next look shows whether the job was taken
     except (SlurmError, OSError) as error:
-        text = str(error) if isinstance(error, SlurmError) else f"{wish.path}: {error.strerror}"
+        text = str(error) if isinstance(error, SlurmError) else f"the script cannot be read: {error.strerror}"
         tries = known.refused.tries if known.refused else 0
         pause = min(_RETRY * 2.0 ** min(tries, 6), _RETRY_MOST, wish.every)
         known.refused = Refused(tries + 1, now + pause, wish.edited)
@@ -266,7 +267,7 @@ def _options(wish: ScriptOptions) -> list[str]:
     """
     reason = distrust(Path(wish.path), team_of(wish.home))
     if reason:
-        raise SlurmError(f"refused: {reason}")
+        raise SlurmError(f"{refusal(wish.path, wish.home, reason)}: {reason.fix}")
     text, _ = read_head(wish.path, _SCRIPT_LIMIT, follow=True)
     named = given = slurm.script_options(text.decode("utf-8", "replace"))
     ending = wish.output.replace("%", "%%")

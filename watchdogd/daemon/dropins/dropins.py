@@ -230,9 +230,9 @@ def executable(path: str, home: str, deadline: float) -> Result:
     if answer.exit_code is not None:
         return advised(nagios.read(answer.exit_code, answer.output, answer.errors), path, home)
     if answer.failure is not Failure.LATE:
-        return unknown(str(Problem(answer.trouble, _fix(answer.errno, path))))
+        return unknown(answer.why).saying(path, advice=[_fix(answer.errno, path)])
     details = "\n".join(filter(None, [answer.output.strip(), answer.errors.strip()]))
-    late = unknown(f"did not end within {age(deadline)} and was killed", details=details)
+    late = unknown(f"did not end within {age(deadline)}, and was stopped", details=details)
     return advised(late, path, home)
 
 
