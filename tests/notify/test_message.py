@@ -28,7 +28,8 @@ def _one(*events: IncidentEvent, rules: MessageRules = RULES) -> str:
 
 def test_an_opening_says_what_since_when_where_why_and_what_to_type() -> None:
     text = _one(event(notes=("[WARNING] run-17/gpu_health: no data",), done=("took stacks of 8 ranks",)))
-    assert text.startswith("[CRITICAL] run-17: no new line for 25m\nSince ")
+    looks = f"What you can do:\n    watchdogd check {CHECK}\n\nSince "
+    assert text.startswith(f"[CRITICAL] run-17: no new line for 25m\n{looks}")
     assert re.search(r"\nSince \d+ \w+ [\d:]{8} \w+, for 25m\.\n", text)
     assert f"check {CHECK}" in text
     assert "\n    iteration 811\n    iteration 812\n" in text

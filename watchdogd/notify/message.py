@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from watchdogd.incidents import message_wording
-from watchdogd.incidents.models import EventKind
+from watchdogd.incidents.models import SELF, EventKind
 from watchdogd.notify.notification import ORDER, Item, Message, Notification, addressed, incident_thread
 from watchdogd.notify.routing import Route, channels_of, word_of
 from watchdogd.plugin import SWITCH_SET
@@ -206,7 +206,8 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
     notices = [event for event in group if event.kind is EventKind.NOTICE]
     advice = [line for event in (*open_now, *notices) for line in event.advice]
     if open_now and not advice:  # to look at it now is what always helps
-        advice = [f"watchdogd check {_quoted(open_now[0].check)}"]
+        own = open_now[0].check.partition("/")[0] == SELF
+        advice = ["watchdogd doctor" if own else f"watchdogd check {_quoted(open_now[0].check)}"]
     commands = [_for_home(line, command) for line in dict.fromkeys(advice)][:ADVICE]
     if open_now:
         runs = {event.run: "" for event in open_now if event.run and event.polled}
