@@ -79,10 +79,10 @@ STORIES: dict[str, tuple[Step, ...]] = {
         {ROUTE: _said(_item(2, 2, "WARNING", "b"))},
         {ROUTE: OVER},
     ),
-    "it is reminded of and escalates, and is over": (
+    "it is reminded of and escalates, and is over as another begins": (
         {ROUTE: BURNS},
         {ROUTE: _said(_item(2, 1, "CRITICAL")), "mail": _said(_item(2, 1, "CRITICAL"), urgent=True)},
-        {ROUTE: OVER, "mail": OVER},
+        {ROUTE: _said(_item(3, 2, "WARNING", "b"), _item(3, 1, "RESOLVED")), "mail": OVER},
     ),
     "it escalates, and what stops it ends it: quietly, but where it stands until it is over": (
         {ROUTE: BURNS},
@@ -279,8 +279,9 @@ class World:
 
     def store_next(self) -> "World":
         """A round is stored, and its message handed over."""
-        step = self.story[self.told]
-        to = {self.route if name == ROUTE else name: message for name, message in step.items()}
+        to: Step = {}
+        for name, message in sorted(self.story[self.told].items(), key=lambda each: len(each[1].items)):
+            to[self.route if name == ROUTE else name] = message  # the fuller, where both are for one
         kinds = list(dict.fromkeys(to.values()))  # a key is the same on each channel that is told the same
         names = [f"n{self.told}-{kinds.index(message)}" for message in to.values()]
         rows = [

@@ -113,6 +113,18 @@ def test_the_end_of_what_got_worse_or_escalated_at_night_comes_at_night(word: st
     assert slack.keys == ["1 WARNING@slack", "2 WARNING@slack", "loud@slack", "1 RESOLVED@slack"]
 
 
+def test_an_end_is_not_told_as_what_came_before_an_alert_that_was_late() -> None:
+    """The escalation was refused at first; meanwhile it ended, and waits for the morning like any end."""
+    desk, slack = _desk(MIDNIGHT, Script(faults=[DeliveryError("answered 500")]))
+    row = _said(1, "WARNING", desk.now)
+    desk.add(replace(row, message=replace(row.message, urgent=True)))
+    desk.work(1)
+    desk.add(_said(1, "RESOLVED", desk.now))
+    desk.work(60)
+    assert slack.keys == ["1 WARNING@slack", "1 RESOLVED@slack"]
+    assert "RESOLVED" not in slack.taken[0].message.body
+
+
 def test_what_is_over_by_the_morning_is_told_as_over() -> None:
     desk, slack = _desk(MIDNIGHT)
     desk.add(_said(1, "WARNING", desk.now), _said(2, "UNKNOWN", desk.now))

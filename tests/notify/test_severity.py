@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.notify.test_outbox import POLICY, Desk
-from tests.notify.values import NOON, Script, event, incident
+from tests.notify.values import NOON, Script, event, incident, letter
 from watchdogd.config.loading import parse
 from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError, DeliveryError
@@ -18,6 +18,7 @@ from watchdogd.incidents import evaluate
 from watchdogd.incidents.models import AlertPolicy, AlertState, EventKind, IncidentEvent, Observation
 from watchdogd.notify import senders
 from watchdogd.notify.message import compose
+from watchdogd.notify.notification import Item
 from watchdogd.notify.routing import MessageRules, Route
 from watchdogd.plugin import Result, Status
 
@@ -141,6 +142,54 @@ def test_a_channel_is_told_the_end_alone_where_it_comes_with_what_it_is_not_told
     assert [each.message.incidents for each in mail.taken] == [(1, 2)]
 
 
+def test_what_begins_as_another_ends_goes_another_way_too() -> None:
+    """The end is copied as it comes, to where its beginning went; the rest once the channel is given up."""
+    slack, mail = Script(always=DeliveryError("answered 500")), Script()
+    desk = Desk({"slack": slack, "mail": mail}, replace(POLICY, fallback=("mail",)))
+    first, other = incident(1, CRITICAL, notified=CRITICAL, notified_as=(CRITICAL,)), incident(2, subject="b")
+    for events in ([event(about=first)], [event(EventKind.RESOLVED, first), event(about=other)]):
+        events = [replace(each, at=desk.now) for each in events]
+        desk.add(*compose(events, {}, MessageRules(("slack",)), desk.now))
+        desk.work(POLICY.patience + POLICY.longest)
+    told = [(item.incident, item.status) for each in mail.taken for item in each.message.items]
+    assert sorted(told) == [(1, "CRITICAL"), (1, "RESOLVED"), (2, "CRITICAL")]
+
+
+def test_an_update_of_what_went_another_way_is_not_told() -> None:
+    """A pager that was down is not told that something eased of which it never heard."""
+    pager, mail = Script(always=DeliveryError("answered 404", permanent=True)), Script()
+    desk = Desk(
+        {"pager": pager, "mail": mail}, replace(POLICY, fallback=("mail",), standing=frozenset({"pager"}))
+    )
+    desk.add(letter(1, "pager", name="began"))
+    desk.work(60)
+    desk.add(letter(1, "pager", name="eased", now=desk.now, status="WARNING", opens=False, quiet=True))
+    pager.always = None
+    desk.work(POLICY.pause + 60)
+    desk.add(letter(1, "pager", name="over", now=desk.now, status="RESOLVED", opens=False, items=ENDED))
+    desk.work(60)
+    assert (pager.keys, mail.keys[1:]) == ([], ["began@mail", "over@mail"])
+    assert desk.ledger.states()["eased@pager"] == "expired"
+
+
+def test_an_update_leaves_out_what_went_another_way() -> None:
+    """A pager would open it, and not hear of its end."""
+    pager = Script()
+    desk = Desk({"pager": pager, "mail": Script()}, replace(POLICY, fallback=("mail",)))
+    desk.add(letter(2, "pager", name="told"))
+    desk.work(5)
+    pager.always = DeliveryError("answered 404", permanent=True)
+    desk.add(letter(4, "pager", name="lost", now=desk.now))
+    desk.work(5)
+    pager.always = None
+    eased = Item("WARNING", "r/c", "", incident=4, quiet=True)
+    items = (eased, Item("RESOLVED", "r/a", "", incident=2, quiet=True))
+    desk.add(letter(4, "pager", name="eased", now=desk.now, incidents=(2, 4), items=items, quiet=True))
+    desk.work(POLICY.pause + 60)
+    assert [[item.incident for item in each.message.items] for each in pager.taken] == [[2], [2]]
+
+
+ENDED = (Item("RESOLVED", "run-1/log_staleness", "runs again", incident=1),)
 CONFIG = """
 [alerts]
 channels = ["slack"]

@@ -82,10 +82,19 @@ class Notified:
         """Return whether a fact came: with whatever message."""
         return fact in self._facts
 
+    def lost(self, incident: int | None) -> bool:
+        """Return whether nothing of an incident came, though it should have."""
+        thread = "" if incident is None else incident_thread(incident)
+        return thread in self._lost and not self.begun(thread)
+
     def missed(self, message: Message) -> bool:
         """Return whether nothing that `message` tells of came, though all of it should have."""
-        lost = all(incident_thread(number) in self._lost for number in message.incidents)
-        return lost and not any(map(self.begun, message.threads))
+        return all(map(self.lost, message.incidents)) and not self.begun(message.thread)
+
+    def without_lost(self, message: Message) -> Message:
+        """Return a message without updates of what never came: at a pager they would open it."""
+        items = tuple(item for item in message.items if not (item.quiet and self.lost(item.incident)))
+        return message if items == message.items else replace(message, items=items)
 
     def words(self, message: Message) -> set[str]:
         """Return the words of all that was told in its threads."""
@@ -162,12 +171,13 @@ class ChannelState:
         thread = "" if incident is None else incident_thread(incident)
         return self.notified.begun(thread) or thread in self._keys
 
-    def missed(self, end: Notification) -> bool:
-        """Return whether an end that waits is the first word here of what it ends, since others were lost."""
-        if not end.message.ends:
+    def missed(self, row: Notification) -> bool:
+        """Return whether an end, or an update, that waits is the first word here, since others were lost."""
+        message = row.message
+        if not (message.ends or (message.quiet and message.incidents)):
             return False
-        alone = all(len(self._keys.get(thread, ())) < 2 for thread in end.message.threads)
-        return alone and self.notified.missed(end.message)
+        alone = all(len(self._keys.get(thread, ())) < 2 for thread in message.threads)
+        return alone and self.notified.missed(message)
 
     def tells(self, item: Item) -> bool:
         """Return whether it told the same, or will."""

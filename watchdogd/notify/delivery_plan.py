@@ -8,11 +8,12 @@ refused goes first, so that one message that a channel does not like holds no ot
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from operator import attrgetter, itemgetter
 
 from watchdogd.errors import DeliveryError
@@ -182,16 +183,18 @@ def _sends(
     written: list[Notification] = []
     sends: list[Send] = []
     for row in chain(first, ready):
-        message = row.message
         if channel.missed(row):
             written += _follow(channels, row, policy)
             continue
+        message = channel.notified.without_lost(row.message)
         old = channel.notified.overtaken(row, standing=standing)
-        if old and len(old) == len({*message.items}):
+        if row.message.items and old.issuperset(message.items):
             written.append(superseded(row, "newer messages about the same came first"))
             continue
-        # What is told now comes with what quiet hours hold back of the same.
-        same = [one for one in held.rows.values() if not message.lines.isdisjoint(one.message.lines)]
+        # What is told now comes with what quiet hours hold back of the same, and came before it.
+        before = takewhile(row.key.__ne__, channel.rows) if held.rows else ()
+        same = [held.rows[key] for key in before if key in held.rows]
+        same = [one for one in same if not message.lines.isdisjoint(one.message.lines)]
         ends = [*channel.carried(row, out), *same]
         told = [end for end in ends if not channel.notified.overtaken(end, standing=standing)]
         sends.append(Send(row, joined(message, told, old), tuple(ends)))
@@ -387,7 +390,7 @@ def _follow(channels: Mapping[str, ChannelState], end: Notification, policy: Pol
     """Return an end as diverted, with its copies: its beginning did not come by its own channel."""
     if to := _heard(channels, end, policy):
         return [replace(end, state="diverted"), *_copies(channels, [end], to, ends=True)]
-    return [replace(end, state="expired", failure="what it ends was never told there")]
+    return [replace(end, state="expired", failure="what it is about was never told there")]
 
 
 def _heard(channels: Mapping[str, ChannelState], end: Notification, policy: Policy) -> list[str]:
@@ -426,7 +429,10 @@ def _copy(row: Notification, channel: ChannelState, why: str, *, ends: bool) -> 
     said = f"Sent here because {why or f'channel {row.channel} {failure}'}"
     message = row.message if row.key.startswith(DIGEST) else part(row.message, items)
     message = replace(message, body=f"{said}\n\n{message.body}", items=tuple(items))
-    return addressed(message, channel.name, row.created_at, row.key.removesuffix(f"@{row.channel}"))
+    name = row.key.removesuffix(f"@{row.channel}")
+    if len(items) < len(row.message.items):  # the rest may still come
+        name += f"-{hashlib.sha256(repr([item.fact for item in items]).encode()).hexdigest()[:8]}"
+    return addressed(message, channel.name, row.created_at, name)
 
 
 def part(message: Message, items: Sequence[Item]) -> Message:
