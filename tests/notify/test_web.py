@@ -277,6 +277,7 @@ def test_a_header_of_ones_own_wins(endpoint: WebServer, keep: Keep, tmp_path: Pa
     [
         ('body = "{{ statis }}"', "did you mean 'status'?"),
         ('body = "a\\n{{ status"', "line 2 is no Jinja2"),
+        ('body = "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}"', "RecursionError"),
         ('body = "{{ items[0].incident }}"', "in a message without items"),
         ('body = "{{ 1 / 0 }}"', "ZeroDivisionError"),
         ('body = "{{ headline.__class__.__mro__ }}"', "unsafe"),

@@ -107,6 +107,25 @@ def test_it_is_due_once_a_day_at_its_time(last: str, now: str, due: bool, zone: 
     assert is_due(DigestSection(at="07:30"), place, *times) is due
 
 
+@pytest.mark.parametrize(
+    ("zone", "at", "begin"),
+    [
+        ("Europe/Berlin", "02:30", "2026-03-27"),  # an hour that is not
+        ("Europe/Berlin", "02:30", "2026-10-23"),  # one that comes twice
+        ("America/New_York", "01:30", "2026-10-30"),
+        ("America/Santiago", "00:00", "2026-09-04"),  # a midnight that is not
+        ("Australia/Lord_Howe", "01:45", "2026-04-03"),  # half an hour
+    ],
+)
+def test_it_is_due_once_a_day_when_clocks_are_set(zone: str, at: str, begin: str) -> None:
+    place = ZoneInfo(zone)
+    sent = [datetime.fromisoformat(f"{begin}T12:00").replace(tzinfo=place).timestamp()]
+    for now in range(int(sent[0]), int(sent[0]) + 4 * 86400, 900):
+        if is_due(DigestSection(at=at), place, sent[-1], now):
+            sent.append(now)
+    assert len({datetime.fromtimestamp(each, place).date() for each in sent[1:]}) == len(sent) - 1 == 4
+
+
 CONFIG = """
 [daemon]
 name = "bloom-watch"

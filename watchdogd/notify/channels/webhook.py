@@ -180,7 +180,10 @@ def rendered(template: str, notification: Notification) -> str:
         said = one_line(error.message or "", 200)
         word = re.match(r"'(\w+)' is undefined$", said)
         raise ValueError(f"{said}{nearest(word[1], list(known)) if word else ''}") from None
-    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (
+        TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError,
+        MemoryError,
+    ) as error:  # fmt: skip
         raise ValueError(one_line(f"{type(error).__name__}: {error}", 200)) from None
 
 
