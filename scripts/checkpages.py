@@ -31,6 +31,11 @@ _FORMATS = {"log_staleness": "watchdogd.parsers.logs.progress"}
 """Check → the module whose second paragraph lists the formats that it knows."""
 
 
+def _capital(text: str) -> str:
+    """Return a sentence with a capital at its beginning; names such as GPU stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def pages() -> dict[str, str]:
     """The text of each page by its file's name."""
     entries = [entry for entry in discover(Home(Path("/nonexistent"))).values() if not entry.foreign]
@@ -47,7 +52,7 @@ def _page(entry: PluginEntry) -> str:
     )
     every = f"every {format_duration(entry.every)}" if entry.every else "at `[daemon] interval`"
     return (
-        f"# {entry.name}\n\n{title.partition(': ')[2].capitalize()}\n\n{reasoning}\n\n{_formats(entry.name)}"
+        f"# {entry.name}\n\n{_capital(title.partition(': ')[2])}\n\n{reasoning}\n\n{_formats(entry.name)}"
         f"## Parameters\n\nIt runs {every}, unless `every` says otherwise.\n\n"
         f"| parameter | type | default | meaning |\n| --- | --- | --- | --- |\n{rows}\n"
     )

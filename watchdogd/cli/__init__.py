@@ -46,6 +46,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "check": ("check", "run checks now and print them"),
         "nodes": ("nodes", "list nodes under suspicion, which a run's next jobs leave out; --add, --remove"),
         "gpus": ("job.gpus", "show all GPUs of a run's nodes in one table"),
+        "outbox": ("outbox", "list notifications that are not delivered yet, and why"),
+        "relay": ("relay", "deliver notifications from here, where there is a way out; --follow for ever"),
         "web": ("web", "serve the page on loopback with a token; /metrics for Prometheus"),
     },
     "answer": {
@@ -57,9 +59,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "job.stacks",
             "show where all processes of a run stand: equal stacks folded, suspects first",
         ),
-        "env": ("job.job_env", 'print shell exports of the run\'s live job: eval "$(watchdogd env RUN)"'),
-        "outbox": ("outbox", "list notifications that are not delivered yet, and why"),
-        "relay": ("relay", "deliver notifications from here, where there is a way out; --follow for ever"),
     },
     "stop a training": {
         "kill-switch": ("switch", "tell the training to save and exit"),
@@ -69,6 +68,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "in a job script": {
         "guard": ("job.guard", "run a program under the switches of its run: -- CMD ..."),
         "preflight": ("job.preflight", "smoke-test the nodes at the start of a job script"),
+        "env": ("job.job_env", 'print shell exports of the run\'s live job: eval "$(watchdogd env RUN)"'),
         "probe": ("job.probe", "leave samples of a job's nodes in home, in the background of its script"),
     },
     "look back": {
