@@ -144,7 +144,10 @@ def job_liveness(
         walltime_left=walltime_left,
     )
 
-    post_mortem_of = partial(postmortem.post_mortem, log=log, checkpoints=checkpoints, written=written)
+    process = snapshot.backend == "process"
+    post_mortem_of = partial(
+        postmortem.post_mortem, log=log, checkpoints=checkpoints, written=written, process=process
+    )
     pressed = kill_switch(run.kill_switch, run.home_kill_switch)
     history, results = judge(run, snapshot, begin_round(state, now), pressed, limits, post_mortem_of, now)
     yield history

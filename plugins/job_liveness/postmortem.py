@@ -62,8 +62,14 @@ class PostMortem:
         return "; ".join(filter(None, [f"cause: {self.cause}" if self.cause else "", self.work]))
 
 
-def post_mortem(job: Remains, log: str, checkpoints: str, written: Collection[str] = ()) -> PostMortem:
-    """Examine what a job left; empty patterns are passed over. What cannot be read tells nothing."""
+def post_mortem(
+    job: Remains, log: str, checkpoints: str, written: Collection[str] = (), *, process: bool = False
+) -> PostMortem:
+    """Examine what a job left; empty patterns are passed over. What cannot be read tells nothing.
+
+    A plain `process` has no node to be left out.
+    """
+    job = replace(job, nodes="") if process else job
     try:
         path = _own_log(log, job, written) if log else ""
         lines = _tail(path) if path else []

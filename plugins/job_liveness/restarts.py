@@ -132,7 +132,8 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
     line = f"job {job.id} was requeued{_ran(seen_job, end)}{how}, {goes_on}"
     ran = f"it ran{on_nodes(seen_job.nodes)}" if seen_job.nodes else ""
     found = str(history.post_mortems.get(seen_job.key, ""))
-    return notice(line).saying(found, ran, advice=[situation.order("earlier", job)])
+    earlier = situation.order("earlier", job)
+    return notice(line).saying(found, ran, advice=["its earlier attempts:", earlier] if earlier else [])
 
 
 def _ran(seen_job: ObservedJob, end: Ending | None) -> str:

@@ -22,7 +22,7 @@ from tests.golden import checks, unreadable
 from tests.golden.checks import START
 from watchdogd.batch.run_models import SURE
 from watchdogd.daemon.remediation_context import RemediationContext
-from watchdogd.daemon.round import touch_events
+from watchdogd.daemon.round import stop_event, touch_events
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.home.inbox import Request, Submission
 from watchdogd.incidents import message_wording
@@ -199,8 +199,10 @@ def people() -> Events:
     ):  # fmt: skip
         for each in touch_events(touches, lambda _run: None, NOW):
             yield f"people: {name}", each
-    words = message_wording.stopped("alice", "the cluster is serviced")
-    yield "people: the watchdog is stopped", _own(words, "INFO", calm=True)
+    yield (
+        "people: the watchdog is stopped",
+        stop_event("bloom-watch", "alice", "the cluster is serviced", NOW),
+    )
     monitor = SelfMonitoring()
     monitor.tell("history /home/alice/watchdogd/history.db was damaged: restored from the backup")
     damaged = Observation("watchdogd", "", "bloom-watch", monitor._notices[0], NOW)
@@ -209,8 +211,8 @@ def people() -> Events:
     yield "the watchdog: nobody watched", _own(gap, "WARNING")
 
 
-def _own(text: str, label: str, *, calm: bool = False) -> IncidentEvent:
-    return IncidentEvent(EventKind.NOTICE, NOW, "watchdogd", "", "bloom-watch", text, label=label, calm=calm)
+def _own(text: str, label: str) -> IncidentEvent:
+    return IncidentEvent(EventKind.NOTICE, NOW, "watchdogd", "", "bloom-watch", text, label=label)
 
 
 DEEDS = (

@@ -1299,6 +1299,16 @@ def test_of_a_process_that_obeyed_its_kill_switch_nobody_asks_how_it_ended(watch
     assert Status.CRITICAL not in {result.status for results in said for result in results}
 
 
+def test_a_process_that_crashed_has_no_node_to_leave_out(watch: Watch, tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("step 7/90\nRuntimeError: CUDA error: uncorrectable ECC error encountered\n")
+    os.utime(log, (START + 60, START + 60))
+    watch.parameters |= {"log": str(log)}
+    watch.look(process(), ends=None, backend="process")
+    gone = the(watch.look(ends=None, backend="process"))
+    assert gone.summary == "crashed: uncorrectable ECC error"
+
+
 def test_a_stopped_process_is_suspended(watch: Watch) -> None:
     stopped = process(state="SUSPENDED", reason="stopped by a signal")
     result = the(watch.look(stopped, ends=None, backend="process"))

@@ -224,9 +224,7 @@ class Engine:
         if signature is None:
             return ()
         now, name = self._clock(), self.setup.config.daemon.name
-        text = message_wording.stopped(signature.who, signature.reason)
-        again = ("to watch again:", "watchdogd start")
-        event = IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, advice=again, calm=True)
+        event = stop_event(name, signature.who, signature.reason, now)
         notifications = tuple(compose((event,), self.setup.routes, self.setup.rules, now))
         self._keep(Record(at=now, alerts=self.alerts, events=(event,), notifications=notifications))
         return notifications
@@ -429,6 +427,13 @@ def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation
 def _is_polled(home: str, run: str, since: float) -> bool:
     """Return whether a Guard has polled the run's kill switch since that time. WatchdogError, OSError."""
     return switches.is_polled(switch_places.find(home, run, "kill"), since)
+
+
+def stop_event(name: str, by: str, reason: str, now: float) -> IncidentEvent:
+    """Report that somebody stopped the watchdog of this name."""
+    again = ("to watch again:", "watchdogd start")
+    text = message_wording.stopped(by, reason)
+    return IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, advice=again, calm=True)
 
 
 def touch_events(
