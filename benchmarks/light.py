@@ -55,7 +55,7 @@ def lines() -> Iterator[Line]:
     yield Line(
         "`status` on a home with 90 days of history",
         f"{shown:.2f} s ({spent[0]:.2f} of CPU), {calls[2]} file-system calls",
-        reach="≤ 0.7 s, ≤ 3,000 calls",
+        reach="≤ 0.7 s, ≤ 1,600 calls",
     )
     yield Line(
         "90 days of 100 results a minute: size; `history --since 24h`",

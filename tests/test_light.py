@@ -65,7 +65,15 @@ def test_verbs_for_an_emergency_open_few_files(home: Home, tmp_path: Path) -> No
     where = ["--home", str(home.path)]
     assert file_calls([*program, "kill-switch", "run-17", *where], tmp_path / "switch") <= 4 * bare
     assert (home.switches / "run-17.kill").exists()
-    assert file_calls([*program, "status", *where], tmp_path / "status") <= 3000
+    assert file_calls([*program, "status", *where], tmp_path / "status") <= 1600
+
+
+def test_where_no_link_was_submitted_status_imports_nothing_for_the_queue(home: Home) -> None:
+    program = "import sys; from watchdogd.cli import main; main(sys.argv[1:]); print({*sys.modules})"
+    words = [sys.executable, "-c", program, "status", "--home", str(home.path)]
+    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert "'watchdogd.cli.status'" in said
+    assert "'watchdogd.chain" not in said
 
 
 def test_a_look_at_the_history_imports_what_it_needs_alone(home: Home) -> None:
