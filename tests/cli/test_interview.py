@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from watchdogd.cli import main
-from watchdogd.cli.setup.interview import Person
+from watchdogd.cli.setup.interview import Person, placed
+from watchdogd.doctor.setup_wizard import Survey
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Person:
@@ -38,6 +39,11 @@ def test_one_of_some(lines: Sequence[str], chosen: str, monkeypatch: pytest.Monk
 def test_some_of_them(lines: Sequence[str], chosen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"a": "first", "b": "second", "c": "third"}
     assert answering(monkeypatch, *lines).several("which", options) == chosen
+
+
+def test_nobody_is_asked_about_a_slurm_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Survey(slurm=True, slurm_trouble="sinfo: fatal: Could not establish a configuration source")
+    assert placed(silent, answering(monkeypatch)) == silent
 
 
 def test_an_input_that_ends_is_one_line_and_leaves_what_was_made(

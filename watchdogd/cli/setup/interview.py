@@ -80,7 +80,7 @@ class Person:
 
 def placed(found: Survey, person: Person) -> Survey:
     """Return the survey with the partition and the account that the person wants; no disks yet."""
-    if not found.slurm:
+    if not found.slurm or found.slurm_trouble:
         return replace(found, places={})
     partition, chosen = "", found.cpu_partition or next(iter(found.partitions), None)
     if chosen:
