@@ -198,11 +198,11 @@ def _attributes(path: str) -> dict[str, bytes]:
 def _tool(source: Mapping[str, Any], place: QuotaPath) -> Quotas:
     """Read what a command of the site prints, as far as it is of this disk's file system."""
     argv, pattern = [str(word) for word in source.get("command", ())], source.get("pattern")
-    row = source.get("row")
+    row, unit = source.get("row"), str(source.get("unit", ""))
     if not argv:
         return Quotas(trouble="write quota = { command = ['tool', 'argument'], pattern = '...' }")
     name = os.path.basename(argv[0])
-    quotas = _read(_all([argv]), lambda said: site_tool.read(said, pattern, name, place.now, row))
+    quotas = _read(_all([argv]), lambda said: site_tool.read(said, pattern, name, place.now, row, unit))
     quotas = replace(quotas, limits=tuple(replace(each, by_site=True) for each in quotas.limits))
     if row:
         return quotas  # who names the row says that it is this disk's

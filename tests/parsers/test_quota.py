@@ -455,6 +455,15 @@ def test_a_report_with_a_broken_line_names_it() -> None:
         repquota.read("Permission denied\n")
 
 
+def test_amounts_whose_unit_stands_in_the_header_alone() -> None:
+    text = "      : used (GB)(   %), quota (GB) | files used, quota\nHOME  :  420( 41%),  1.5T |  773425,  1000000\n"
+    pattern = r"(?P<used>\d+)\(.*?\), +(?P<limit>\S+) \| +(?P<files>\d+), +(?P<files_limit>\d+)"
+    space, files = site_tool.read(text, pattern, "quota", 0.0, "^HOME", "GB")
+    assert (space.used, space.hard, files.used, files.hard) == (420e9, 1.5e12, 773425.0, 1e6)
+    with pytest.raises(UnreadableError, match="'1spoons' is no amount"):
+        site_tool.read(text, pattern, "quota", 0.0, "^HOME", "spoons")
+
+
 def test_a_wrapper_that_prints_what_a_known_tool_does_needs_no_pattern() -> None:
     assert site_tool.read(REPQUOTA, None, "sudo", 0.0)[0].of == "quota of project 77"
     lfs = "Disk quotas for prj 9 (pid 9):\n Filesystem used quota limit grace files quota limit grace\n"

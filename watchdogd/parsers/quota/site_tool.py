@@ -13,7 +13,7 @@ from typing import Any
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota import beegfs, gpfs, lfs_quota, repquota, zfs_btrfs_ceph
 from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
-from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, read_limit
+from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, read_limit
 from watchdogd.system.number import real
 
 KEYS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
@@ -24,16 +24,21 @@ _GPFS = re.compile(r":HEADER:|\bgrace\b[^|\n]{0,99}\|.{0,200}\bdoubt\b|in_doubt"
 
 
 def read(
-    text: str | ToolOutput, pattern: str | None, name: str, now: float, row: str | None = None
+    text: str | ToolOutput, pattern: str | None, name: str, now: float, row: str | None = None, unit: str = ""
 ) -> list[StorageLimit]:
     """Return the limits that the tool called `name` printed. UnreadableError where nothing is understood.
 
     They are read by `pattern`, else as quota(1), repquota, `lfs quota`, mmlsquota, beegfs-ctl, zfs, btrfs or
     getfattr print, since sites wrap those, several of them one after the other; else as JSON. `row`: what the
-    rows that are meant must match: a line of the pattern's match, an object of JSON, a name or path.
+    rows that are meant must match: a line of the pattern's match, an object of JSON, a name or path. `unit`:
+    that of amounts without one, by `pattern`.
     """
     said = as_output(text)
-    found = _limits(said, pattern, name, now, row)
+    if pattern:
+        said.know_all()
+        found = read_text(said.text, pattern, name, row, parse_amount(f"1{unit}", base=1000))
+    else:
+        found = _limits(said, name, now, row)
     if row and not found:
         raise UnreadableError(f"row '{row}' matches nothing that {name} printed: '{first_line(said.text)}'")
     return _told_apart(found)
@@ -56,12 +61,7 @@ def _told_apart(found: list[StorageLimit]) -> list[StorageLimit]:
     return numbered
 
 
-def _limits(
-    said: ToolOutput, pattern: str | None, name: str, now: float, row: str | None
-) -> list[StorageLimit]:
-    if pattern:
-        said.know_all()
-        return read_text(said.text, pattern, name, row)
+def _limits(said: ToolOutput, name: str, now: float, row: str | None) -> list[StorageLimit]:
     found: list[StorageLimit] = []
     known = False
     for fits, reader in _FORMS:
@@ -168,7 +168,9 @@ def _graced(limit: StorageLimit, grace: str) -> StorageLimit:
     return replace(limit, grace="" if over else grace, expired=over) if limit.soft is not None else limit
 
 
-def read_text(text: str, pattern: str, name: str, row: str | None = None) -> list[StorageLimit]:
+def read_text(
+    text: str, pattern: str, name: str, row: str | None = None, bare: float = 1.0
+) -> list[StorageLimit]:
     """Return the limits of every match of `pattern`, of those whose lines match `row`, where that is given.
 
     Its named groups are used, limit, soft, grace, the same with files_ before them (and files for used), and
@@ -187,7 +189,7 @@ def read_text(text: str, pattern: str, name: str, row: str | None = None) -> lis
         for kind, used, more in ((BYTES, "used", ""), (INODES, "files", "files_")):
             if groups.get(used) and groups[used].lower() not in ("-", "unknown", "none"):
                 hard, soft = groups.get(f"{more}limit"), groups.get(f"{more}soft", "")
-                limit = read_limit(kind, whose, groups[used], hard, soft, base=1000, at=at)
+                limit = read_limit(kind, whose, groups[used], hard, soft, bare=bare, base=1000, at=at)
                 found.append(_graced(limit, groups.get(f"{more}grace", "")))
     if not found and not row:
         raise UnreadableError(
