@@ -171,7 +171,8 @@ def log_staleness(
     try:
         seen = sources.look(sources.Where(log, run, snapshot, written), works.job, state, now, failed)
     except OSError as error:
-        result = unknown("the log cannot be read").saying(str(log_paths.refused(error, log)))
+        result = unknown(f"its log cannot be read: {error.strerror}")
+        result = result.saying(str(log_paths.refused(error, log)))
         return [advance(state, None, works, wishes, now), replace(result, unanswered=unanswered(error))]
     after = looked_up(advance(state, seen, works, wishes, now), works.job)
     after.signs = run.signs if run else ()

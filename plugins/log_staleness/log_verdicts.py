@@ -109,7 +109,7 @@ def _lost(log: RunLog, evidence: str) -> Result | None:
         back = f"end it, and go on from a checkpoint of before {local_time(loss.since)}"
         return critical(said, subject="loss", details=evidence).saying(advice=[back]).dated(loss.since)
     if lost:
-        said = f"what was a number is NaN or infinite, {lost.lost} times in a row"
+        said = f"a number in its log is NaN or infinite, {lost.lost} times in a row"
         return warning(said, subject="loss", details=evidence).saying(f"its line: '{lost.text}'")
     return None
 

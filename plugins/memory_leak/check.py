@@ -211,7 +211,8 @@ def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
     """Report the node with the least left; `trouble` is why no node could be asked."""
     if not nodes:
         asked = "ask the administrators whether its nodes answer: scontrol ping; sinfo -R"
-        return unknown(trouble or "its memory is not known, no node answers").saying(advice=[asked])
+        why = f": {trouble}" if trouble else ", no node answers"
+        return unknown(f"its memory is not known{why}").saying(advice=[asked])
     node, least = min(nodes.items(), key=lambda item: item[1].left / max(item[1].total, 1.0))
     count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
     summary = ok(f"{count}; least is left on {_left(node, least)}")

@@ -94,7 +94,7 @@ def _judged(
         state.reported = True
         return
     if seen.trouble:
-        yield unknown(seen.trouble)
+        yield unknown(f"its node disks are not known: {seen.trouble}")
         return
     yield from judge(seen.told, paths, wishes)
     yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items())
@@ -155,7 +155,7 @@ def _short(place: str, verdict: Verdict) -> Result:
 def _whole(verdicts: Mapping[str, list[Verdict]], nodes: int) -> Result:
     found = [(place, each) for place, judged in verdicts.items() for each in judged]
     if not found:
-        return unknown("no node of the run tells of its disks")
+        return unknown("its node disks are not known, no node answers")
     place, fullest = max(found, key=lambda item: item[1].tightness)
     count = f"{nodes} node{'' if nodes == 1 else 's'}"
     return Result(

@@ -144,15 +144,15 @@ def node_health(
     words = ("sinfo", "--noheader", "--all", "--Node", f"--format={sinfo.form(mark)}")
     answer = command.ask(words, deadline=deadline, env=env)
     if not answer.ok:
-        yield unknown(f"the nodes cannot be asked for: {answer.complaint()}")
+        yield unknown(f"the nodes are not known: {answer.complaint()}")
         return
     try:
         nodes = sinfo.read(answer.output, mark)
     except UnreadableError as error:
-        yield unknown(str(error))
+        yield unknown(f"the nodes are not known: {error}")
         return
     if not nodes:
-        yield unknown("sinfo printed no node")
+        yield unknown("the nodes are not known: sinfo printed none")
         return
     yield spares(nodes, partition, min_idle)
     results = [*of_jobs(nodes, run, snapshot), *to_exclude(nodes, run, snapshot, state)]

@@ -131,7 +131,7 @@ def test_a_node_that_is_back_is_told_and_not_while_the_queue_is_unseen(path: Pat
     [
         ("echo 'sinfo: error: no controller' >&2; exit 1", "no controller"),
         ("echo what is this", "what is this"),
-        ("true", "no node"),
+        ("true", "printed none"),
     ],
 )
 def test_what_cannot_be_found_out_is_unknown(path: Path, script: str, why: str) -> None:
