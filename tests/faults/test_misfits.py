@@ -48,7 +48,9 @@ def test_a_home_that_is_taken_to_pieces(tmp_path: Path, endpoint: WebServer) -> 
 
         with moved(home / "config.toml"):
             os.mkfifo(home / "config.toml")
-            rig.wait_told("[WARNING] bloom-watch", "config.toml cannot be read: it is no plain file")
+            rig.wait_told(
+                "[WARNING] bloom-watch", "config.toml not taken: it cannot be read: it is no plain file"
+            )
             (home / "config.toml").unlink()
         rig.wait_told("[RESOLVED] bloom-watch: config is fine again")
 

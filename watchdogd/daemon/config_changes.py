@@ -74,7 +74,7 @@ def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:
 
 def not_taken(home: Home, error: ConfigError) -> str:
     """Say that config.toml does not count, and why: its own path is known."""
-    why = str(error).removeprefix(f"{home.config}: ")
+    why = str(error).removeprefix(f"{home.config}: ").replace(str(home.config), "it", 1)
     if isinstance(error, UnknownKeyError):
         table = f" (under {'.'.join(error.where)})" if error.where else ""
         why = one_line(f"unknown key {error.key}{error.hint}{table}")
