@@ -39,7 +39,7 @@ def running_verdict(situation: RunSituation, history: JobHistory) -> Result:
         return _under_switch(situation, history, situation.switch)
     if len(situation.renamed) == len(situation.jobs):
         return _renamed(situation)
-    return _running(situation, history) if situation.running else _waiting(situation)
+    return _running(situation, history) if situation.running else _waiting(situation, history)
 
 
 def _renamed(situation: RunSituation) -> Result:
@@ -86,11 +86,11 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
     return ok(situation.running_line()).ending("runs again", f"{situation.noun} {newest.id}")
 
 
-def _waiting(situation: RunSituation) -> Result:
+def _waiting(situation: RunSituation, history: JobHistory) -> Result:
     """Judge whether what waits will ever start, where nothing runs."""
     able = [job for job in situation.waiting if reason_of(job).wait is Wait.PASSES]
     if not able:
-        return _never(situation)
+        return _never(situation, history)
     job = min(able, key=lambda job: job.start_estimate or float("inf"))
     estimate, reason = job.start_estimate, f" ({job.reason})" if job.reason else ""
     if estimate is not None and situation.now - estimate > situation.limits.estimate_late:
@@ -104,17 +104,16 @@ def _waiting(situation: RunSituation) -> Result:
     return waits.ending("queued again", f"job {job.id} waits{reason}")
 
 
-def _never(situation: RunSituation) -> Result:
+def _never(situation: RunSituation, history: JobHistory) -> Result:
     """Report that nothing that waits will start by itself.
 
-    Held by its user is a way to pause, all else is a fault.
+    Held by its user is a way to pause, and what a crash loop asks for; all else is a fault.
     """
     first, *others = sorted(situation.waiting, key=lambda job: reason_of(job).wait is Wait.HELD)
-    say = warning if reason_of(first).wait is Wait.HELD else critical
     reason = reason_of(first)
-    line = f"never starts: {reason.why}"
+    say, line = critical, f"never starts: {reason.why}"
     if reason.wait is Wait.HELD:
-        line = f"{reason.why}, waits until it is released"
+        say, line = ok if history.crashes_reported else warning, f"{reason.why}, waits until it is released"
     stuck = [f"{describe_stuck(job)} ({job.reason or job.state}, {job.user})" for job in (first, *others)]
     never = say(line).saying(*stuck, advice=map(fix_of, (first, *others)))
     return never.of_kind("never starts")

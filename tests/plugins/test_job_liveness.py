@@ -1030,6 +1030,9 @@ def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
     assert "7 jobs are waiting" in text_of(result)
     assert notices(results) == []
     assert "scontrol hold 89" in result.advice
+    ends = (*ends, end("93", at=watch.now + 30, started_at=watch.now + 1, exit_code=1))
+    held = watch.look(waiting(tasks=6, reason="JobHeldUser"), ends=ends)
+    assert (the(held).status, the(held, "crashes").status) == (Status.OK, Status.CRITICAL), "one cause"
     recovered = watch.look(job("93", started_at=watch.now - 30), ends=ends, after=700)
     assert (the(recovered).status, the(recovered, "crashes").status) == (Status.OK, Status.OK)
 
