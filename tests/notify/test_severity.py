@@ -118,6 +118,7 @@ def test_a_channel_that_has_it_gets_no_copy_of_it_in_other_company(working: bool
         pager.always = DeliveryError("answered 404", permanent=True)
     stopped = incident(12, WARNING, check="r/job_liveness", notified=WARNING, notified_as=(WARNING,))
     happens(replace(event(EventKind.RESOLVED, line), quiet=True), event(EventKind.OPENED, stopped))
+    happens(replace(event(EventKind.RESOLVED, stopped), quiet=True))
     desk.work(POLICY.patience)
     alerts = [each.message.incidents for each in hook.taken if each.message.items]
     assert alerts == [(9,), (12,)]
@@ -179,7 +180,7 @@ def test_an_update_leaves_out_what_went_another_way() -> None:
     desk.add(letter(2, "pager", name="told"))
     desk.work(5)
     pager.always = DeliveryError("answered 404", permanent=True)
-    desk.add(letter(4, "pager", name="lost", now=desk.now))
+    desk.add(letter(4, "pager", name="lost", now=desk.now), letter(2, "pager", name="again", now=desk.now))
     desk.work(5)
     pager.always = None
     eased = Item("WARNING", "r/c", "", incident=4, quiet=True)

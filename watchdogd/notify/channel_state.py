@@ -55,7 +55,6 @@ class Notified:
             ):  # later messages hang on it, not on what it said, of which thousands would take megabytes
                 self._roots.setdefault(thread, replace(row, message=replace(row.message, body="", items=())))
                 self._words[thread] = self._words.get(thread, frozenset()) | {row.message.word}
-                self._lost.pop(thread, None)
             elif row.state != "superseded":
                 self._lost[thread] = None
 
