@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.lab.processes import started
 from tests.servers.smtp import Mailbox
 from tests.servers.web import WebServer
+from tests.waiting import wait_until
 from watchdogd.batch.models import Job
 from watchdogd.batch.sinfo import Partition
 from watchdogd.config.secret import Secret
@@ -211,12 +214,19 @@ def test_runs_that_read_one_log_are_named(home: Home) -> None:
 def test_ranks_whose_flight_recorder_is_of_no_use(home: Home, tmp_path: Path) -> None:
     home.config.write_text(f'[runs.moe]\npid_file = "{tmp_path}/pid"\nlog = "{tmp_path}/log"\n')
     (tmp_path / "log").touch()
-    words = [sys.executable, "-c", "import time; time.sleep(600)"]
-    env = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "TORCH_NCCL_TRACE_BUFFER_SIZE": "0"}
-    with started(words, env=env) as rank:
+    other = f"SLURM_PROCID=1 {sys.executable} -c 'import time; time.sleep(600)' & wait"
+    words = [sys.executable, "-c", "import os, sys; os.system(sys.argv[1])", other]
+    env = {**os.environ, "SLURM_PROCID": "0", "TORCH_NCCL_TRACE_BUFFER_SIZE": "0"}  # WORLD_SIZE: none has it
+    with started(words, env=env, start_new_session=True) as rank:
         (tmp_path / "pid").write_text(str(rank.pid))
+        below = psutil.Process(rank.pid)
+        wait_until(
+            lambda: [sys.executable] in [each.cmdline()[:1] for each in below.children(recursive=True)],
+            30,
+            "both are there",
+        )
         found = list(watched.look_at_runs(Installation.of(home, Setup.load(home))))
-        rank.kill()
+        os.killpg(rank.pid, signal.SIGKILL)
     assert [(each.state, each.text) for each in found] == [
         ("warning", "moe: PyTorch's Flight Recorder: TORCH_FR_BUFFER_SIZE is 0, so that nothing is recorded")
     ]
