@@ -43,7 +43,7 @@ SCRIPT = """#!/bin/sh
 exec {python} {folder}/train.py well
 """
 
-HEAD = r"(\S+ )?\[[A-Z]+\] "
+HEAD = r"(\d+ \w+ [\d:]+ \w+ )?\[[A-Z]+\] "
 
 
 class Watch:
