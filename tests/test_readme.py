@@ -22,7 +22,7 @@ def blocks(language: str) -> list[str]:
 
 def evening() -> dict[str, Any]:
     """One run that hangs, one that is well, a disk that fills."""
-    hang = "stalled, no output for 41m (limit 20m), at iteration 81240/105000"
+    hang = "stalled, no output for 41m (limit 20m), at iteration 81,240/105,000"
     return picture(
         seen("moe-3b/job_liveness", running=1, waiting=2, time_left=9.3 * 3600),
         seen("moe-3b/log_staleness", age=4, progress=41200, total=90000, iteration_time=2.41),

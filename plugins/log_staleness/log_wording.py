@@ -124,4 +124,4 @@ def _bare(rank: str) -> str:
 def _at(log: RunLog, number: float) -> str:
     """Return a rank's number as it stands in the log."""
     series = log.told.step.series if log.told.step else ""
-    return progress.words(series, number) if progress.in_epoch(series, number) else f"{number:.10g}"
+    return progress.words(series, number) if progress.in_epoch(series, number) else f"{number:,.10g}"

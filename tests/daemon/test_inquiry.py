@@ -133,7 +133,7 @@ def test_the_first_line_names_the_rank_that_nccl_says_is_behind(tmp_path: Path) 
         message = first_message(tmp_path)
     node = os.uname().nodename
     assert re.sub(r"for \d+s", "for 22m", _fact(message)) == (
-        "stalled for 22m, at iteration 81240/105000; "
+        "stalled for 22m, at iteration 81,240/105,000; "
         f"rank 1 (node {node}, GPU 1) is behind: it has not entered AllReduce 1139"
     )
     assert f"NCCL: rank 1 (node {node}, GPU 1) is behind" in message.body

@@ -79,7 +79,7 @@ def test_a_first_line_is_100_characters_and_nothing_is_lost() -> None:
 @pytest.mark.parametrize("target", ["run-17", "a-run-with-a-name-of-40-characters-or-more"])
 def test_a_first_line_keeps_whom_the_evidence_accuses(target: str) -> None:
     behind = "rank 137 (node n017, GPU 1) is behind: it has not entered AllReduce 1139"
-    said = event(summary="stalled for 22m, at iteration 81240/105000", suspect=behind, target=target)
+    said = event(summary="stalled for 22m, at iteration 81,240/105,000", suspect=behind, target=target)
     text = _one(said)
     first, _, body = text.partition("\n")
     assert f"; {behind[:60]}" in first, "the limit of 100 does not hold for it"

@@ -328,7 +328,7 @@ def test_an_unfinished_line_is_read_but_not_done_with() -> None:
 
 
 def test_progress_is_told_in_the_words_of_the_log() -> None:
-    assert words("iteration", 12, 2_500_000) == "iteration 12/2500000"
+    assert words("iteration", 12, 2_500_000) == "iteration 12/2,500,000"
     assert words("bar of 600", 30, 600) == "30/600"
     assert words("epoch", 0.37) == "epoch 0.37"
     assert words("batch of each epoch", 3_000_000_020) == "epoch 3, batch 20"

@@ -103,7 +103,7 @@ def wait(training: Training, seconds: float, every: float = MINUTE) -> list[Stat
 def test_a_run_that_iterates_is_fine(training: Training) -> None:
     assert set(training.iterate(1, 30)) == {Status.OK}
     result = training.look()[""]
-    assert "iteration 30/90000" in text_of(result)
+    assert "iteration 30/90,000" in text_of(result)
     assert result.metrics["progress"].value == 30
     assert result.metrics["iteration_time"].value == pytest.approx(30.1002)
     assert result.metrics["loss"].value == pytest.approx(2.31)
@@ -118,7 +118,7 @@ def test_silence_is_critical_after_stale_after_and_not_before(training: Training
     assert result.trigger == "on_hang"
     assert "stalled, no output for" in text_of(result)
     assert "limit 20m: stale_after" in text_of(result)
-    assert "at iteration 5/90000" in text_of(result)
+    assert "at iteration 5/90,000" in text_of(result)
     assert "job 88_1 runs on n[1-2]" in text_of(result)
     assert "iteration        5/  90000" in result.details
     training.iterate(6, 1)
@@ -136,7 +136,7 @@ def test_lines_without_progress_are_stuck(training: Training) -> None:
     result = training.look()[""]
     assert result.status is Status.CRITICAL
     assert "output but no progress" in text_of(result)
-    assert "at iteration 5/90000" in text_of(result)
+    assert "at iteration 5/90,000" in text_of(result)
 
 
 def test_own_pattern_counts_alone(training: Training) -> None:
@@ -422,7 +422,7 @@ def test_the_newest_of_all_files_counts_through_a_symlink_too(training: Training
     assert set(wait(training, 19 * MINUTE)) == {Status.OK}
     result = training.look()[""]
     assert "main_log_2.txt" in text_of(result)
-    assert "iteration 4/90000" in text_of(result)
+    assert "iteration 4/90,000" in text_of(result)
 
 
 def test_the_pulse_is_no_log(training: Training, tmp_path: Path) -> None:
@@ -537,7 +537,7 @@ def test_the_end_of_a_job_that_hung_is_no_recovery(training: Training) -> None:
     assert result.status is Status.OK
     assert result.recovery == Recovery("job 88_1 ended without going on, its successor writes", timed=False)
     training.iterate(4, 2)
-    assert training.look()[""].recovery == Recovery("makes progress again", "iteration 5/90000")
+    assert training.look()[""].recovery == Recovery("makes progress again", "iteration 5/90,000")
 
 
 def test_one_that_hung_and_goes_on_has_recovered(training: Training) -> None:
@@ -699,13 +699,13 @@ def guarded(tmp_path: Path) -> Guarded:
 
 def test_a_log_that_tells_its_number_is_quoted_though_the_guard_beats_later(guarded: Guarded) -> None:
     result = guarded.train(range(1, 8))
-    assert "iteration 7/4000, " in text_of(result)
+    assert "iteration 7/4,000, " in text_of(result)
     assert result.metrics["total"].value == 4000
     guarded.now += 21 * MINUTE
     summary = text_of(guarded.look(log=str(guarded.log))[""])
     assert "no output for" in summary
     assert f": {guarded.log}\n" in summary
-    assert "at iteration 7/4000" in summary
+    assert "at iteration 7/4,000" in summary
 
 
 def test_a_beat_counts_on_where_the_log_tells_no_number_any_more(guarded: Guarded) -> None:
@@ -716,7 +716,7 @@ def test_a_beat_counts_on_where_the_log_tells_no_number_any_more(guarded: Guarde
         result = guarded.look(log=str(guarded.log))[""]
         assert result.status is Status.OK
     assert "step 39, " in text_of(result)
-    assert "iteration 40/4000, " in text_of(guarded.train([40]))
+    assert "iteration 40/4,000, " in text_of(guarded.train([40]))
 
 
 def test_a_quiet_phase_outlasts_the_beat_of_the_step_before_it(guarded: Guarded) -> None:

@@ -140,7 +140,7 @@ def test_the_last_words_of_a_job_are_none_of_the_one_that_took_over(chain: Chain
     chain.write(LOAD)
     assert fine([chain.look()[""], *chain.minutes(27)])
     chain.step = 100
-    assert "iteration 101/9000" in text_of(chain.minutes(1, chain.iterate)[0])
+    assert "iteration 101/9,000" in text_of(chain.minutes(1, chain.iterate)[0])
     assert chain.minutes(6)[-1].status is Status.CRITICAL
 
 
@@ -149,7 +149,7 @@ def test_a_job_of_its_own_log_is_heard_from_its_first_line_on(chain: Chain) -> N
     chain.minutes(60, chain.iterate)
     chain.take_over("72")
     chain.log = chain.folder / "opal-72.log"
-    assert "iteration 61/9000" in text_of(chain.minutes(1, chain.iterate)[0])
+    assert "iteration 61/9,000" in text_of(chain.minutes(1, chain.iterate)[0])
 
 
 def test_a_line_that_was_wanted_counts_in_the_minute_of_the_takeover(chain: Chain) -> None:
@@ -185,7 +185,7 @@ def test_logs_of_earlier_jobs_are_no_news_where_the_pattern_was_widened(chain: C
         chain.minutes(1, chain.iterate if known else lambda: None)
         found = chain.look()
         assert all(result.status is Status.OK for result in found.values()), found
-    assert ("iteration 23/9000" in text_of(found[""])) == known
+    assert ("iteration 23/9,000" in text_of(found[""])) == known
 
 
 def test_a_rhythm_of_heartbeats_is_none_of_a_job_without_a_guard(chain: Chain) -> None:

@@ -125,7 +125,7 @@ def _incidents(said: Mapping[str, Result]) -> Iterator[Incident]:
         )  # fmt: skip
     over = Incident(
         5, "moe-3b/log_staleness", "moe-3b", "moe-3b", "", Status.CRITICAL, NOW - 30 * HOUR,
-        "stalled, no output for 21m (limit 12m), at iteration 502310/900000", resolved_at=NOW - 29 * HOUR,
+        "stalled, no output for 21m (limit 12m), at iteration 502,310/900,000", resolved_at=NOW - 29 * HOUR,
     )  # fmt: skip
     well = said["moe-3b"]
     state: Any = SimpleNamespace(recovery=well.recovery, summary=well.summary, quiet=False)

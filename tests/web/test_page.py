@@ -178,7 +178,7 @@ def test_a_message_has_one_line_with_its_channels(browser: Browser, file: Path) 
         assert seen.complaints == []
         rows = seen.page.locator("section:has(#h-messages) li").all_inner_texts()
         assert len(rows) == 5
-        assert rows[0].endswith("at iteration 81240/105000 slack sent, mail waiting (mail.test: refused)")
+        assert rows[0].endswith("at iteration 81,240/105,000 slack sent, mail waiting (mail.test: refused)")
 
 
 def test_a_run_has_a_view_by_its_name_and_the_way_back(browser: Browser, file: Path) -> None:

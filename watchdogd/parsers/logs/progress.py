@@ -226,11 +226,11 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def words(series: str, number: float, total: float | None = None) -> str:
-    """Return a report as people read it: `iteration 12/90`; of a bar only `12/90`; `epoch 3, batch 12`."""
+    """Return a report as people read it: `iteration 12/9,000`; of a bar only `12/90`; `epoch 3, batch 12`."""
     parts = in_epoch(series, number)
     if parts:
         return f"epoch {parts[0]:.0f}, {series.removesuffix(_OF_EACH_EPOCH)} {parts[1]:.0f}"
-    count = f"{number:.10g}/{total:.10g}" if total else f"{number:.10g}"
+    count = f"{number:,.10g}/{total:,.10g}" if total else f"{number:,.10g}"
     return f"{unit(series)} {count}".lstrip()
 
 
