@@ -144,6 +144,10 @@ def test_what_cannot_be_noted_says_why(tmp_path: Path, monkeypatch: pytest.Monke
     outcome = annotate(tmp_path, sys.executable)
     assert not outcome.ok
     assert outcome.text == "TensorBoard: ModuleNotFoundError: No module named 'tensorboard'"
+    (tmp_path / "wandb" / "latest-run").mkdir(parents=True)
+    assert annotate(tmp_path, sys.executable).text.startswith(
+        "W&B: ValueError: the log does not have its page's address"
+    )
     outcome = annotate(tmp_path, str(tmp_path / "python"))
     assert (outcome.ok, outcome.text) == (
         False,

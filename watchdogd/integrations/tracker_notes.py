@@ -20,10 +20,12 @@ from typing import Any
 
 def wandb(note: dict[str, Any], place: Path, url: str) -> str:
     """Send an alert of the run; where that is offline, keep it for `wandb sync`."""
-    import wandb
-
     name = place.name.rpartition("-")[2]
     offline = place.name.startswith("offline-")
+    if not (offline or url):
+        raise ValueError("the log does not have its page's address, which names its account and project")
+    import wandb
+
     # The training goes on as the run's first writer: its run does not end here.
     chosen = {} if offline else {"x_primary": False, "x_update_finish_state": False, "x_label": "watchdogd"}
     quiet = wandb.Settings(silent=True, console="off", **chosen)
