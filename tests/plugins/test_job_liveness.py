@@ -524,7 +524,7 @@ def test_the_cause_is_sought_in_the_jobs_own_output_and_told_once_in_the_first_l
     said, why = "job 88 FAILED (exit 1) after 6m30s", "GPU out of memory on rank 12, node n3"
     assert gone.summary == f"{said}: {why}"
     assert "out of memory" not in "".join(gone.facts)
-    assert "iteration 1243 was reached" in gone.facts
+    assert "iteration 1,243 was reached" in gone.facts
 
 
 def test_output_of_an_earlier_job_tells_no_cause(watch: Watch, tmp_path: Path) -> None:
@@ -954,7 +954,7 @@ def test_a_restart_names_cause_and_lost_work(watch: Watch, left: Path) -> None:
     results = watch.look(job("90", started_at=START + 95), waiting(tasks=6), ends=(end(at=START + 90),))
     (said,) = notices(results)
     assert "FAILED (exit 3)" in said
-    lost = "work lost: 5m since global_step1200 (iteration 1243 was reached)"
+    lost = "work lost: 5m since global_step1200 (iteration 1,243 was reached)"
     assert "GPU out of memory on rank 7, job 90 took over\n" in said
     assert f"\n{lost}\n" in said
 
@@ -970,7 +970,7 @@ def test_the_log_that_bears_the_jobs_id_is_its_own(watch: Watch, left: Path, nam
     over = (end("91", id="88_1", at=START + 90),)
     (said,) = notices(watch.look(job("92", id="88_2", started_at=START + 91), ends=over))
     assert ": GPU out of memory on rank 7, job" in said
-    assert "\niteration 1243 was reached\n" in said
+    assert "\niteration 1,243 was reached\n" in said
 
 
 def test_a_het_job_is_one_job(watch: Watch) -> None:
