@@ -1,165 +1,158 @@
 """Inject each fault into a real training under real rounds, and print what the first message says.
 
-    python -m benchmarks.culprit [--python PYTHON] [--backend gloo|nccl] [--ranks 3] [FAULT ...]
+    python -m benchmarks.culprit [--python PYTHON] [--backend gloo|nccl] [--ranks 2] [FAULT ...]
 
-With `nccl` all ranks share one GPU: each is told a host of its own (NCCL_HOSTID), so that NCCL takes them.
-The frozen file system of `checkpoint` needs root.
+With `nccl` each rank has a GPU of its own where there are enough, else they share one. `--settings` are pairs
+of TORCH_NCCL_ASYNC_ERROR_HANDLING (`default` or its value) and the Guard (`on` or `off`); all is run with
+each of them, `--repeats` times, `--at-once` several side by side: then GPUs say nothing of one training.
+`--healthy` trainings, which evaluate and save, run for the whole time. Every row is written to `--rows` as it
+comes. The frozen file system of `checkpoint` needs root.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import multiprocessing
 import os
-import re
-import subprocess
-import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import asdict
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from watchdogd.daemon.setup import Setup
-from watchdogd.daemon.wiring import assembled
-from watchdogd.home.layout import Home
+from benchmarks.culprit.trial import ANNOUNCED, FAULTS, HEALTHY, LEARNED, ROOT, Outcome, Trial, run
 
-FAULTS = {
-    "loader": "a rank stuck in its data loader",
-    "stopped": "a rank that is stopped (SIGSTOP)",
-    "skip": "a rank that skips a collective",
-    "other": "a rank that calls another collective",
-    "assert": "a device-side assert (an index out of range)",
-    "memory": "out of memory",
-    "checkpoint": "a checkpoint write that hangs (frozen file system)",
-    "slow": "a slow rank",
-    "killed": "a rank killed with -9",
-    "spin": "an infinite loop on the CPU",
-    "deadlock": "a deadlock of two threads",
-}
-VICTIM, STEP, SLOW_STEP = 1, 60, 300
-"""The rank that is hurt, and the iteration: a run that gets slower must have been fast for a while."""
-STALE, PATIENCE = 15, 150.0
-"""Seconds: `stale_after`, and until a fault counts as not reported."""
-ROOT = Path(__file__).resolve().parents[2]
-CONFIG = """
-[daemon]
-interval = "2s"
-[channels.out]
-type = "console"
-[runs.moe]
-pid_file = "{folder}/pid"
-log = "{folder}/train.log"
-stale_after = "{stale}s"
-"""
+_PORT = 29100
+_REST, _HEALTHY_PAUSE = 20.0, 0.25
+"""Seconds of a healthy training's evaluations and saves, and between its iterations."""
+_END = 20.0
+"""Seconds before the limit at which healthy trainings end."""
 
 
 def main() -> None:
-    """One row a fault, and one of a healthy training."""
+    """One row a trial; what has not ended at the limit is broken off, and no row."""
     args = _arguments()
-    print("| fault | first message | after | names rank 1 |\n| --- | --- | --- | --- |")
-    right = 0
-    for fault in args.faults or [*FAULTS, "none"]:
-        with tempfile.TemporaryDirectory(prefix="culprit-") as folder:
-            row, good = _row(fault, Path(folder), args)
-        right += good
-        print(row, flush=True)
-    print(f"\n{right} right")
-
-
-def _row(fault: str, folder: Path, args: argparse.Namespace) -> tuple[str, bool]:
-    home = Home(folder / "home")
-    home.make()
-    home.config.write_text(CONFIG.format(folder=folder, stale=STALE))
-    with _frozen(folder, fault), _training(fault, folder, args):
-        headline, seconds = _first_message(home, folder, fault)
-    if fault == "none":
-        return f"| none: a healthy training | {headline or 'none'} | {seconds:.0f} s | |", not headline
-    named = re.search(rf"\brank {VICTIM}\b", headline) is not None
-    verdict = "yes" if named else "no" if headline else "not reported"
-    return f"| {FAULTS[fault]} | {headline} | {seconds:.0f} s | {verdict} |", named
-
-
-def _first_message(home: Home, folder: Path, fault: str) -> tuple[str, float]:
-    """Its first line, and the seconds since the last progress (without a fault: since the first)."""
-    with assembled(home, Setup.load(home)) as parts:
-        until = time.monotonic() + (60.0 if fault == "none" else PATIENCE)
-        began = time.time()
-        while time.monotonic() < until:
-            found = parts.engine.round()
-            messages = [each.message for each in found.notifications] if found else []
-            bad = [each for each in messages if each.status in ("CRITICAL", "WARNING")]
-            if bad:
-                stood = (folder / "train.log").stat().st_mtime
-                return " ".join(bad[0].headline.split()), time.time() - stood
-            time.sleep(1.0)
-    return "", time.time() - began
-
-
-@contextmanager
-def _training(fault: str, folder: Path, args: argparse.Namespace) -> Iterator[None]:
-    """The ranks below torchrun."""
-    words = [args.python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={args.ranks}"]
-    words += [str(ROOT / "benchmarks/culprit/training.py"), str(folder / "train.log"), args.backend, fault]
-    words += [str(VICTIM), str(SLOW_STEP if fault == "slow" else STEP), str(folder)]
-    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths, "WATCHDOGD_HOME": str(folder / "home")}
-    with open(folder / "train.log", "a") as log:
-        launcher = subprocess.Popen(words, env=env, stdout=log, stderr=log, start_new_session=True)
-    (folder / "pid").write_text(f"{launcher.pid}\n")
-    try:
-        _wait(folder / "train.log", launcher)
-        yield
-    finally:
+    until = time.monotonic() + args.limit
+    known = _names(args.done)
+    waiting = deque(each for each in _trials(args) if each.name not in known)
+    outcomes: list[Outcome] = []
+    pool = ProcessPoolExecutor(args.at_once + args.healthy, multiprocessing.get_context("spawn"))
+    running = {pool.submit(run, each) for each in _healthy(args)}
+    running |= {pool.submit(run, waiting.popleft()) for _ in range(min(args.at_once, len(waiting)))}
+    with open(args.rows, "a", buffering=1) as rows, suppress(TimeoutError):
+        while running:
+            done = next(as_completed(running, max(until - time.monotonic(), 0.0)))
+            running.remove(done)
+            outcomes.append(outcome := done.result())
+            rows.write(json.dumps(asdict(outcome)) + "\n")
+            print(_row(outcome), flush=True)
+            if waiting and outcome.trial.fault != HEALTHY and time.monotonic() < until - args.last:
+                running.add(pool.submit(run, waiting.popleft()))
+    right = sum(each.right for each in outcomes)
+    print(
+        f"\n{right} of {len(outcomes)} right, {len(running)} broken off, {len(waiting)} not begun", flush=True
+    )
+    for log in Path(tempfile.gettempdir()).glob("culprit-*/train.log") if running else ():
+        print(f"--- {log}\n{log.read_text(errors='replace')[-600:]}", flush=True)
+    for each in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            for each in [
-                *psutil.Process(launcher.pid).children(recursive=True),
-                psutil.Process(launcher.pid),
-            ]:
-                each.kill()
-        launcher.wait(30)
+            each.kill()
+    os._exit(0 if right == len(outcomes) else 1)
 
 
-def _wait(log: Path, launcher: subprocess.Popen[Any]) -> None:
-    until = time.monotonic() + 180.0
-    while " iteration " not in log.read_text(errors="replace"):
-        if launcher.poll() is not None or time.monotonic() > until:
-            sys.exit(f"the training does not begin:\n{log.read_text(errors='replace')[-2000:]}")
-        time.sleep(0.2)
+def _names(done: str) -> set[str]:
+    """Return the names of the trials that this file of rows has."""
+    lines = Path(done).read_text().splitlines() if done else []
+    return {Trial(**json.loads(line)["trial"]).name for line in lines}
 
 
-@contextmanager
-def _frozen(folder: Path, fault: str) -> Iterator[None]:
-    """A loop-mounted ext4 at folder/frozen on which writes hang in the kernel."""
-    if fault != "checkpoint":
-        yield
-        return
-    place, image = folder / "frozen", folder / "image"
-    place.mkdir()
-    _run("truncate", "-s", "16M", str(image))
-    _run("mkfs.ext4", "-q", str(image))
-    _run("mount", "-o", "loop", str(image), str(place))
-    try:
-        _run("fsfreeze", "-f", str(place))
-        yield
-    finally:
-        _run("fsfreeze", "-u", str(place))
-        time.sleep(1.0)
-        _run("umount", "-l", str(place))
+def _trials(args: argparse.Namespace) -> Iterator[Trial]:
+    """All repeats of the first setting come first; where many run, the slow rank: it takes longest."""
+    faults = sorted(args.faults or FAULTS, key=lambda fault: (fault != "slow") == (args.at_once > 1))
+    settings = args.settings.split(",")
+    rounds = sorted(
+        product(range(args.repeats), range(len(settings))), key=lambda each: (each[1] > 0, each[0])
+    )
+    every = [(settings[place], repeat + 1, fault) for repeat, place in rounds for fault in faults]
+    for number, (setting, repeat, fault) in enumerate(every):
+        errors, _, guard = setting.partition(":")
+        yield Trial(
+            fault,
+            args.python,
+            args.backend,
+            args.ranks,
+            repeat,
+            guard != "off",
+            "" if errors == "default" else errors,
+            args.width,
+            args.pause,
+            timeout=args.timeout,
+            seconds=args.limit,
+            linger=args.linger,
+            sources=args.sources,
+            kept=str(Path(args.kept).resolve()) if args.kept else "",
+            port=_PORT + number,
+            at_once=args.at_once,
+        )
 
 
-def _run(*words: str) -> None:
-    subprocess.run(words, check=True)
+def _healthy(args: argparse.Namespace) -> Iterator[Trial]:
+    """Healthy trainings for the whole time: every second one without a Guard, half with a learned limit."""
+    for number in range(args.healthy):
+        yield Trial(
+            HEALTHY,
+            args.python,
+            args.backend,
+            args.ranks,
+            number + 1,
+            guard=number % 2 == 0,
+            pause=_HEALTHY_PAUSE,
+            rest=_REST,
+            seconds=args.limit - _END,
+            linger=args.limit,
+            port=_PORT + 1000 + number,
+            patience=ANNOUNCED if number // 2 % 2 else LEARNED,
+            at_once=args.at_once + args.healthy,
+        )
+
+
+def _row(outcome: Outcome) -> str:
+    trial = outcome.trial
+    verdict = "right" if outcome.right else "WRONG"
+    after = "" if outcome.after is None else f"{outcome.after:.0f} s"
+    knew = ", ".join(f"{source} {seconds:.0f} s" for source, seconds in outcome.knew.items())
+    cells = [trial.name, verdict, after, outcome.first, knew, *outcome.before, *outcome.wrongly[:2]]
+    trouble = [outcome.trouble[-1500:]] if outcome.trouble else outcome.unknown[:1]
+    return " | ".join([*cells, *trouble, f"{outcome.lasted:.0f} s"])
 
 
 def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.culprit")
     parser.add_argument("--python", default=str(ROOT / ".venv/examples/bin/python"))
     parser.add_argument("--backend", default="gloo", choices=("gloo", "nccl"))
-    parser.add_argument("--ranks", type=int, default=3)
-    parser.add_argument("faults", nargs="*", choices=[*FAULTS, "none", []])
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--settings", default="default:on", help="ERRORS:GUARD,..., such as 0:off")
+    parser.add_argument("--done", default="", help="a file of rows that are not to be run again")
+    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--healthy", type=int, default=0)
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--pause", type=float, default=0.05)
+    parser.add_argument("--timeout", type=float, default=600.0)
+    parser.add_argument("--linger", type=float, default=0.0, help="seconds that later messages are collected")
+    parser.add_argument("--sources", action="store_true", help="note which source knows it first")
+    parser.add_argument("--kept", default="", help="a folder for evidence and answers")
+    parser.add_argument("--rows", default="/dev/null", help="a file for every row, as a line of JSON")
+    parser.add_argument("--limit", type=float, default=36000.0, help="seconds after which nothing begins")
+    parser.add_argument("--last", type=float, default=60.0, help="seconds before the limit, likewise")
+    parser.add_argument("faults", nargs="*", choices=[*FAULTS, HEALTHY, []])
     return parser.parse_args(words)
 
 

@@ -132,7 +132,10 @@ def said(found: tuple[Accused, ...]) -> list[str]:
     [
         (text(size=8, errors="OK"), []),
         (text(SHARED, 3), ["behind 1 2455 0 192.0.2.17 AllReduce 13 2"]),
-        (text(PAIR, 2), ["behind 1 988 1 192.0.2.17 AllReduce 1139 1"]),
+        (
+            text(PAIR, 2),
+            ["behind 1 988 1 192.0.2.17 AllReduce 1139 1", "ahead 0 987 0 192.0.2.17 AllReduce 1139 0"],
+        ),
         (
             text(FEW, 32),
             [
@@ -216,7 +219,22 @@ def test_who_waits_in_one_communicator_is_not_blamed_in_another() -> None:
     """Rank 1 is behind in the first, since it waits for rank 3 in the second."""
     first = [member(0, {"AllReduce": 8}, 60, 0), member(1, {"AllReduce": 7}, 61, 1)]
     second = [member(0, {"AllGather": 30}, 61, 1), member(1, {"AllGather": 29}, 63, 3)]
-    assert said(nccl_ras.accused(report(first, second))) == ["behind 1 63 3 192.0.2.17 AllGather 30 1"]
+    found = tuple(each for each in nccl_ras.accused(report(first, second)) if each.how != AHEAD)
+    assert said(found) == ["behind 1 63 3 192.0.2.17 AllGather 30 1"]
+
+
+@pytest.mark.parametrize(
+    ("gathers", "held"), [((1, 2), [(0, True), (1, False)]), ((1, 6), [(0, False), (1, False)])]
+)
+def test_of_two_in_different_operations_who_launched_less_holds_up(
+    gathers: tuple[int, int], held: list[tuple[int, bool]]
+) -> None:
+    """Rank 1 calls an AllGather in place of an AllReduce: rank 0 takes it for that, and goes on."""
+    counts = [{"AllReduce": 407, "AllGather": gathers[0]}, {"AllReduce": 402, "AllGather": gathers[1]}]
+    found = nccl_ras.accused(
+        report([member(rank, each, 60 + rank, rank) for rank, each in enumerate(counts)])
+    )
+    assert sorted((each.member.rank, each.held) for each in found) == held
 
 
 def test_two_who_wait_for_each_other_are_both_named() -> None:

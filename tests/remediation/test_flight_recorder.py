@@ -33,6 +33,18 @@ def main(words):
 """
 
 
+MISSING = """
+def main(words):
+    print("Not all ranks joining collective, sequence number: 411")
+    print("internal record id: 410\\ngroup info: 0:default_pg\\ncollective: nccl:all_reduce")
+    print("missing ranks: {2, 3}\\ninput sizes: [[7168]]\\nworld size: 4\\nexpected ranks: {0, 1, 2, 3}")
+    print("Not all ranks joining collective, sequence number: 412")
+    print("internal record id: 411\\ngroup info: 0:default_pg\\ncollective: nccl:broadcast")
+    print("missing ranks: {2}")
+"""
+"""What it prints of ranks that hang, as of PyTorch 2.11."""
+
+
 def entry(number: int, kind: str, sizes: list[list[int]]) -> dict[str, Any]:
     """One operation, as the recorder of PyTorch 2.13 writes it."""
     times = {"time_created_ns": 17_000 + number, "time_discovered_started_ns": None}
@@ -133,6 +145,13 @@ def test_the_mismatch_is_quoted(
     assert said.mismatch == "Culprit rank 1; Error type: COLLECTIVE_TYPE_MISMATCH"
     assert said.text.startswith("world size: 3 ")
     assert analyser.exists()
+
+
+def test_who_is_missing_from_a_collective_is_quoted(tmp_path: Path, analyser: Path) -> None:
+    (analyser / "fr_trace.py").write_text(MISSING)
+    found = flight_recorder.find([dump(tmp_path, dict.fromkeys(range(4), "all_reduce"))], 0.0)
+    said = flight_recorder.analyse(found, sys.executable)
+    assert said.mismatch == "missing from nccl:all_reduce, sequence number 411: rank 2, 3"
 
 
 @pytest.mark.root

@@ -12,7 +12,8 @@ from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused
 from watchdogd.parsers.nccl_ras_models import RasMember
 from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
-from watchdogd.remediation import accusations, nccl_suspects
+from watchdogd.remediation import accusations, nccl_suspects, suspects
+from watchdogd.remediation.stall_inquiry import RunEvidence
 from watchdogd.stacks.stack_folding import COLLECTIVE, Process
 
 SIZE = 8
@@ -309,6 +310,53 @@ def test_ranks_in_another_collective(places: dict[int, str], strengths: dict[int
         guard(rank, function=places.get(rank, "all_reduce")) for rank in range(SIZE) if places.get(rank) != ""
     ]
     assert {each.rank: each.strength for each in accusations.of_guards(stacks, {}, SIZE)} == strengths
+
+
+def pair(
+    *loads: float, watts: float = 121.0, pids: tuple[tuple[int, ...], ...] = ((100,), (101,))
+) -> NodeRanks:
+    """A run of two ranks on one node: rank 0 has launched up to AllReduce 502, rank 1 up to 506."""
+    counts = (
+        Accused(BEHIND, RasMember(0, "192.0.2.1", 100, 0), "c0ffee", 2, "AllReduce", 503, 4),
+        Accused(AHEAD, RasMember(1, "192.0.2.1", 101, 1), "c0ffee", 2, "AllReduce", 506),
+    )
+    ranks = tuple(replace(process(rank), env={"WORLD_SIZE": "2"}) for rank in range(2))
+    gpus = tuple(
+        Gpu(rank, utilisation=load, power_w=watts, power_cap_w=700.0, vram_percent=60.0, pids=pids[rank])
+        for rank, load in enumerate(loads)
+    )
+    return node(1, accused=counts, processes=ranks, gpus=gpus)
+
+
+LATE = [guard(0, 60), guard(1, 61)]
+
+
+@pytest.mark.parametrize(
+    ("found", "named", "strength"),
+    [
+        (pair(100, 100), 1, FAIR),  # both wait, rank 0 in what rank 1 has launched, too: that left one out
+        (pair(0, 100), 0, SURE),
+        (pair(), 0, SURE),
+        (pair(100, 100, watts=690.0), 0, FAIR),  # rank 0 computes
+        (pair(100, 100, pids=((100, 7), (101, 7))), 0, FAIR),  # another program may keep its GPU busy
+    ],
+)
+def test_who_waits_in_what_the_other_one_has_passed_holds_nobody_up(
+    found: NodeRanks, named: int, strength: int
+) -> None:
+    judged = suspects.merge(RunEvidence(nodes=(found,), guards=tuple(LATE)).suspects())
+    assert [each.rank for each in judged.culprits] == [named]
+    assert judged.culprits[0].weight[0] == strength
+    assert f"rank {1 - named}" not in judged.words()
+
+
+def test_one_of_two_ranks_that_is_gone_is_named() -> None:
+    two = [replace(process(rank), env={"WORLD_SIZE": "2"}) for rank in range(2)]
+    gone = {
+        rank: words([node(1, processes=tuple(each for each in two if each.rank != rank))], [])
+        for rank in range(2)
+    }
+    assert gone == {rank: [f"process {rank} n1 None None has no process any more"] for rank in range(2)}
 
 
 def test_notes_where_nobody_is_accused() -> None:

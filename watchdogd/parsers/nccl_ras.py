@@ -31,7 +31,8 @@ class Accused:
     """A rank that holds others up, and `how`.
 
     behind: it has not entered operation `number` of `kind`, which the others have, `by` are missing;
-    ahead: it alone has entered `number`; instead: it entered `other` in place of that; absent: no answer;
+    ahead: it has entered `number`, and most, or the only other, have not; absent: no answer;
+    instead: it entered `other` in place of that;
     state: it is in state `other`, most are in `kind`; error: it has reported `other`.
     `looks`: in how many of several looks it was behind, where counts grow. `unsure`: it may be held up
     itself, or something else contradicts; `held`: it rather is.
@@ -189,7 +190,10 @@ def _waiting(comm: Communicator) -> Iterator[RasMember]:
 
 
 def _unequal(comm: Communicator) -> list[Accused]:
-    """Accuse who launched fewest; where most did, those who launched most may do what nobody else does."""
+    """Accuse who launched fewest.
+
+    Where most did, those who launched most may do what nobody else does; so may the other one of two.
+    """
     behind: dict[int | None, Accused] = {}
     ahead: dict[int | None, tuple[int, str]] = {}
     few: list[Accused] = []
@@ -205,13 +209,25 @@ def _unequal(comm: Communicator) -> list[Accused]:
             for each in comm.members:
                 if each.counts.get(kind) == low:
                     behind[each.rank] = Accused(BEHIND, each, comm.name, comm.size, *charge, unsure=scattered)
-        else:
+        if 2 * ranks[low] > total or total == len(ranks) == 2:
             few += [Accused(AHEAD, each, comm.name, comm.size, kind, top) for each in first]
     swapped = [
         replace(each, how=INSTEAD, other=f"{ahead[rank][1]} {ahead[rank][0]}") if rank in ahead else each
         for rank, each in behind.items()
     ]
+    swapped = _of_two(swapped) if len(comm.members) == 2 else swapped
     return [*swapped, *(each for each in few if each.member.rank not in behind)]
+
+
+def _of_two(swapped: list[Accused]) -> list[Accused]:
+    """Hold to who launched more of all kinds that it went on: where each entered what the other did not."""
+    sums = [sum(each.member.counts.values()) for each in swapped]
+    if [each.how for each in swapped] != [INSTEAD, INSTEAD] or len(set(sums)) == 1:
+        return swapped
+    return [
+        replace(each, unsure=True, held=launched == max(sums))
+        for each, launched in zip(swapped, sums, strict=True)
+    ]
 
 
 def _usual(ranks: Mapping[int, int]) -> int:

@@ -202,7 +202,7 @@ def _of_lost(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
     there = {each.rank for node in nodes for each in node.processes if each.rank is not None}
     homes = _homes(nodes, size)
     gone = {rank: homes[rank] for rank in sorted(homes.keys() - there)}
-    if there and _is_minority(len(gone), len(there) + len(gone)):
+    if there and _few(len(gone), len(there) + len(gone)):
         for rank, node in gone.items():
             strength = SURE if rank < max(there) else FAIR
             yield Suspect(CAUSE, "has no process any more", strength, rank, node)

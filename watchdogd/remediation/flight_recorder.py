@@ -39,6 +39,11 @@ except ImportError:
 main(sys.argv[1:])"""
 _PREFIX = "rank_"
 _CULPRIT = re.compile(r"error msg: (.*)")
+_MISSING = re.compile(
+    r"^Not all ranks joining collective, sequence number: (\d+)\n(?:[^\n]*\n){0,6}?collective: (\S+)\n"
+    r"missing ranks: \{([\d, ]+)\}",
+    re.MULTILINE,
+)
 _UNKNOWN_OPTION = "unrecognized arguments: --allow-incomplete-ranks"
 _QUOTED = 40
 
@@ -123,6 +128,9 @@ def analyse(dumps: Sequence[Dump], python: str) -> Analysis:
     text = "\n".join(filter(None, [answer.output.strip(), answer.errors.strip()]))
     if found := _CULPRIT.search(text):
         return Analysis(found[1].strip(), text)
+    if absent := _MISSING.search(text):
+        number, operation, ranks = absent.groups()
+        return Analysis(f"missing from {operation}, sequence number {number}: rank {ranks}", text)
     if not answer.ok:
         return Analysis(f"PyTorch's analyser failed: {answer.complaint()}", text)
     return Analysis("PyTorch's analyser finds no mismatch", text)

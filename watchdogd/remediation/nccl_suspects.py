@@ -32,17 +32,23 @@ def of_stalled(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iter
     busy = {(node.node, gpu.index) for node in nodes for gpu in node.gpus if activity.is_busy(gpu)}
     held = held_up(nodes)
     apart, seen = unreached(nodes, silent), set()
+    passed = _passed(nodes, places, held)
+    late = {each.communicator for node in nodes for each in node.accused if each.how == BEHIND} - passed
     for node in nodes if charges else ():
         for each in node.accused:
             charge = each.how, each.process
             where = places.node_of(each.member.host)
-            if charge in seen or (each.how == ABSENT and {node.node, where} <= apart):
+            cut_off = each.how == ABSENT and {node.node, where} <= apart
+            if charge in seen or cut_off or (each.how == AHEAD and each.communicator in late):
                 continue
             seen.add(charge)
             agreed = all(charge in theirs for theirs in charges.values())
             sure = agreed and not each.unsure and not moving and not places.may_wait(each)
             its_gpu = (where, each.member.gpu) if each.how == BEHIND else None
             said = places.accusation(each, sure and its_gpu not in busy)
+            if each.how == AHEAD and each.communicator in passed:
+                what = f"has gone on to {each.kind} {each.number}, past one in which others wait"
+                said = replace(said, what=what, strength=FAIR)
             yield replace(said, strength=WEAK) if its_gpu in held else said
 
 
@@ -100,6 +106,25 @@ def held_up(nodes: Sequence[NodeRanks]) -> dict[tuple[str, int | None], tuple[in
         if activity.waits(gpu)
         and (len(gpu.pids) == 1 or (not gpu.pids and len(node.processes) <= len(node.gpus)))
     }
+
+
+def _passed(
+    nodes: Sequence[NodeRanks], places: _Places, held: Collection[tuple[str, int | None]]
+) -> set[str]:
+    """Return the communicator of the whole run in which some have passed by what all others wait in.
+
+    Those have launched that, too, by its number: so it was another operation. Only where no other one accuses
+    anybody.
+    """
+    accused = [each for node in nodes for each in node.accused]
+    at = {
+        how: {(places.node_of(each.member.host), each.member.gpu) for each in accused if each.how == how}
+        for how in (AHEAD, BEHIND)
+    }
+    others = at[BEHIND] or {(node.node, gpu.index) for node in nodes for gpu in node.gpus} - at[AHEAD]
+    names = {each.communicator for each in accused}
+    whole = all(each.how in at and each.size == places.size for each in accused)
+    return names if at[AHEAD] and others and others <= set(held) and whole and len(names) == 1 else set()
 
 
 def _own(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> list[NodeRanks]:

@@ -18,7 +18,6 @@ from functools import partial
 from itertools import islice
 
 from watchdogd.batch import node_steps, slurmtext
-from watchdogd.batch.run_models import WEAK
 from watchdogd.config import switch_places
 from watchdogd.errors import UnreadableError, UsageError, WatchdogError
 from watchdogd.home import suspect_nodes
@@ -94,10 +93,7 @@ class RunEvidence:
         of_guards = accusations.of_guards(self.guards, beating, nccl_suspects.world(self.nodes))
         return [
             *accusations.of_nodes(self.nodes, self.silent),
-            *(
-                replace(each, strength=WEAK) if (short(each.node), each.pid) in held else each
-                for each in of_guards
-            ),
+            *(each for each in of_guards if (short(each.node), each.pid) not in held),
         ]
 
 
