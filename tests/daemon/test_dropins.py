@@ -75,6 +75,27 @@ def config_of(home: Home) -> Config:
 # ---------------------------------------------------------------------------- what is one
 
 
+@pytest.mark.parametrize(
+    ("lines", "ours"),
+    [
+        (["--output=%x-%j.out"], True),
+        (["--output={home}/mine/%x-%A_%a.out"], True),
+        (["--output={home}-beside/%j.out"], False),
+        (["-D /tmp", "-o %j.out"], False),
+        (["-D {home}/mine", "-o %j.out"], True),
+        (["-D /tmp", "-o /dev/null"], False),
+    ],
+)
+def test_no_output_of_a_job_piles_up_in_home(home: Home, lines: list[str], ours: bool) -> None:
+    text = "".join(f"#SBATCH {line.format(home=home.path)}\n" for line in lines)
+    path = drop(home.path, "cron.daily/tidy.slurm", f"#!/bin/bash\n{text}true\n")
+    output = str(home.logs / "tidy")
+    wish = dropin_jobs.ScriptOptions(
+        str(path), "", str(home.path), output, "", "", 60.0, frozenset(), 0, dry=True
+    )
+    assert (f"--output={output}-%j.out" in dropin_jobs._options(wish)) == ours
+
+
 def test_three_kinds_at_the_cadence_of_their_folders(home: Home) -> None:
     drop(home.path, "cron.hourly/disk", "#!/bin/sh\necho OK\n")
     drop(home.path, "cron.daily/train.slurm", "#!/bin/bash\ntrue\n", 0o644)

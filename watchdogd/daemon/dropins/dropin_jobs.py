@@ -5,6 +5,7 @@ It runs in a worker at the daemon's rhythm.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -271,8 +272,12 @@ def _options(wish: ScriptOptions) -> list[str]:
     text, _ = read_head(wish.path, _SCRIPT_LIMIT, follow=True)
     named = given = slurm.script_options(text.decode("utf-8", "replace"))
     ending = wish.output.replace("%", "%%")
-    if "chdir" not in named:  # a relative name would be a file in home for each run, for ever
-        named = {key: value for key, value in named.items() if not _is_relative(key, value)}
+    # in home it would be a file for each run, for ever
+    place = os.path.join(wish.home, named.get("chdir", ""), "")
+    inside = {
+        key for key in ("output", "error") if _is_in(wish.home, os.path.join(place, named.get(key, "/")))
+    }
+    named = {key: value for key, value in named.items() if key not in inside}
     ours = {
         "partition": wish.partition,
         "account": wish.account,
@@ -284,8 +289,8 @@ def _options(wish: ScriptOptions) -> list[str]:
     return [f"--comment={wish.comment}", *missing]
 
 
-def _is_relative(option: str, value: str) -> bool:
-    return option in ("output", "error") and not value.startswith("/")
+def _is_in(folder: str, path: str) -> bool:
+    return os.path.realpath(path).startswith(f"{os.path.realpath(folder)}/")
 
 
 def _tail(wish: ScriptOptions, endings: list[Ending]) -> str:
