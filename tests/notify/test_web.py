@@ -108,7 +108,7 @@ def test_a_not_now_is_tried_again(endpoint: WebServer, keep: Keep, status: int) 
 @pytest.mark.parametrize(
     ("header", "low", "high"),
     [
-        (email.utils.formatdate(time.time() + 3600, usegmt=True), 60, 3601),
+        ("", 60, 3601),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
         ("0", 0, 0),
     ],
@@ -117,6 +117,7 @@ def test_a_not_now_is_tried_again(endpoint: WebServer, keep: Keep, status: int) 
 def test_retry_after_may_be_a_date(
     endpoint: WebServer, keep: Keep, header: str, low: float, high: float
 ) -> None:
+    header = header or email.utils.formatdate(time.time() + 3600, usegmt=True)
     endpoint.behave(Answer(503, "", (("Retry-After", header),)))
     after = keep(Web(endpoint.url, "url")).post(endpoint.url, {}).retry_after
     assert low <= after <= high
