@@ -6,7 +6,7 @@ import json
 import os
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -15,8 +15,8 @@ import pytest
 from tests.waiting import wait_until
 from watchdogd.daemon.registry.plugin_registry import Source, scout
 from watchdogd.daemon.workers.worker_main import bounded
-from watchdogd.daemon.workers.worker_pool import WorkerPool
-from watchdogd.daemon.workers.worker_protocol import Call, Reply
+from watchdogd.daemon.workers.worker_pool import PIECE, WorkerPool
+from watchdogd.daemon.workers.worker_protocol import Call, Reply, Wire
 from watchdogd.plugin import Result, Status
 from watchdogd.system import command
 
@@ -161,6 +161,22 @@ def test_calls_larger_than_a_socket_holds_do_not_stop_the_daemon(workers: Worker
     assert time.monotonic() - begin < 1.5  # it is sent while the worker still starts
     found = replies(workers)
     assert [found[call.key].value[0].summary for call in calls] == ["fine"] * 3
+
+
+def test_thousands_of_calls_come_in_messages_that_are_soon_read(
+    workers: WorkerPool, plugins: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, send = list[int](), Wire.send
+
+    def sent(wire: Wire, value: Sequence[Call] | None) -> None:
+        sizes.append(len(value or ()))
+        send(wire, value)
+
+    monkeypatch.setattr(Wire, "send", sent)
+    calls = [Call(f"fine {n}", Source(plugins, "fine")) for n in range(2 * PIECE + 1)]
+    workers.submit(calls)
+    assert replies(workers).keys() == {call.key for call in calls}
+    assert max(sizes) <= PIECE
 
 
 def test_children_of_a_plugin_end_with_its_worker(workers: WorkerPool, plugins: str) -> None:

@@ -97,6 +97,9 @@ def _text_at(memory: int, address: int) -> str:
 NAP, MANY = 0.03, 16
 """Seconds for which answers may gather while more than so many are expected: each look at them costs as much
 as taking in several, and a wake-up disturbs the programs that run beside."""
+PIECE = 500
+"""Calls of one message: a worker that had to read ten thousand before it began would be taken for one that
+hangs, and asked for all of them back, again and again."""
 KEPT = 150.0
 """Seconds without a call after which a lane's worker is let go: a start costs as much as many programs."""
 
@@ -218,7 +221,8 @@ class WorkerPool:
         if not worker.calls:
             worker.since = time.monotonic()
         worker.calls.extend(calls)
-        worker.wire.send(calls)
+        for begin in range(0, len(calls), PIECE):
+            worker.wire.send(calls[begin : begin + PIECE])
         self._attend(worker)
 
     def _attend(self, worker: WorkerProcess) -> None:
