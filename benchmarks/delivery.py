@@ -16,7 +16,7 @@ from benchmarks import measure, ours, peers
 from benchmarks.table import Line
 from watchdogd.errors import DeliveryError
 from watchdogd.notify import senders
-from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.delivery_timing import Policy
 from watchdogd.notify.message_outbox import Outbox
 
 STORM, TURNS = 1000, 5

@@ -57,6 +57,7 @@ from watchdogd.plugins.job_liveness.job_history import (
     job_name_of,
     living_jobs,
 )
+from watchdogd.plugins.job_liveness.liveness_wording import LivenessLimits, RunSituation, jobs_are
 from watchdogd.plugins.job_liveness.restarts import CRASHES, crash_loop, lost_jobs, no_crash_loop, restarts
 from watchdogd.plugins.job_liveness.run_verdicts import (
     HIDING,
@@ -65,7 +66,6 @@ from watchdogd.plugins.job_liveness.run_verdicts import (
     missing_verdict,
     queue_verdicts,
 )
-from watchdogd.plugins.job_liveness.situation import LivenessLimits, RunSituation, jobs_are
 
 if TYPE_CHECKING:
     from watchdogd.plugins.job_liveness.job_history import PostMortemOf

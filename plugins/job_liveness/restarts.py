@@ -11,7 +11,7 @@ from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import Job
 from watchdogd.plugin import Result, Status, critical, notice, ok
 from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
-from watchdogd.plugins.job_liveness.situation import (
+from watchdogd.plugins.job_liveness.liveness_wording import (
     RunSituation,
     accusing,
     describe_end,

@@ -15,8 +15,7 @@ from watchdogd.batch.models import PAUSED_STATES, Job
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.plugin import STOPPED, SWITCH_LEFT, Result, Status, critical, ok, unknown, warning
 from watchdogd.plugins.job_liveness.job_history import JobHistory, KillSwitch
-from watchdogd.plugins.job_liveness.postmortem import PostMortem
-from watchdogd.plugins.job_liveness.situation import (
+from watchdogd.plugins.job_liveness.liveness_wording import (
     RunSituation,
     accusing,
     by_whom,
@@ -28,6 +27,7 @@ from watchdogd.plugins.job_liveness.situation import (
     on_nodes,
     reason_of,
 )
+from watchdogd.plugins.job_liveness.postmortem import PostMortem
 from watchdogd.units import age, local_time
 
 

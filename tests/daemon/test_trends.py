@@ -7,9 +7,9 @@ import pytest
 
 from tests.notify.values import NOON, event, incident
 from watchdogd.config.models import Config
+from watchdogd.daemon.message_trend import AT_ONCE, with_trends
 from watchdogd.daemon.registry.check_factory import Check, build
 from watchdogd.daemon.registry.plugin_registry import discover
-from watchdogd.daemon.trends import AT_ONCE, with_trends
 from watchdogd.errors import HistoryError
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import EventKind, Incident, IncidentEvent, Observation

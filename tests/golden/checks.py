@@ -48,8 +48,8 @@ from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 from watchdogd.plugins.gpu_health.standstill import Patience, _hang, _idle
 from watchdogd.plugins.job_liveness.check import judge
 from watchdogd.plugins.job_liveness.job_history import KillSwitch, begin_round
+from watchdogd.plugins.job_liveness.liveness_wording import LivenessLimits
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
-from watchdogd.plugins.job_liveness.situation import LivenessLimits
 from watchdogd.plugins.log_staleness.check import _advised as advised
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.log_verdicts import _loss, _pace, _skips, _unread

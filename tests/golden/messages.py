@@ -40,7 +40,7 @@ from watchdogd.notify.channels.console import Console
 from watchdogd.notify.channels.email import Account, _page
 from watchdogd.notify.channels.email import compose as mail
 from watchdogd.notify.channels.slack import blocks
-from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.delivery_timing import Policy
 from watchdogd.notify.message import compose, test_message
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.notify.reports import Reports, digest

@@ -13,7 +13,7 @@ from tests.notify.values import NOON, Ledger, Script, letter
 from watchdogd.errors import DeliveryError, HomeError, PartlyDeliveredError
 from watchdogd.home.layout import Home
 from watchdogd.notify.delivery_plan import Delivered
-from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.delivery_timing import Policy
 from watchdogd.notify.locks import STALE, Journal, LockedError, Locks
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Notification

@@ -17,7 +17,7 @@ from watchdogd.notify import message_outbox
 from watchdogd.notify.channel_worker import HANGS
 from watchdogd.notify.channels.webhook import JsonWebhook
 from watchdogd.notify.delivery_plan import Delivered
-from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.delivery_timing import Policy
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.system.clock import SteadyClock

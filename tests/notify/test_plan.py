@@ -7,7 +7,7 @@ from tests.notify.values import NOON, letter
 from watchdogd.errors import DeliveryError
 from watchdogd.notify.channel_state import ChannelState
 from watchdogd.notify.delivery_plan import BATCH, DeliveryPlan, after_try, plan
-from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.delivery_timing import Policy
 from watchdogd.notify.notification import Notification
 
 POLICY = Policy()

@@ -34,7 +34,7 @@ from watchdogd.notify.delivery_plan import (
     orphans,
     plan,
 )
-from watchdogd.notify.delivery_policy import Health, Policy
+from watchdogd.notify.delivery_timing import Health, Policy
 from watchdogd.notify.notification import Item, Message, Notification, addressed
 from watchdogd.notify.reports import ABOUT
 

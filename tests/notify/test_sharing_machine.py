@@ -21,7 +21,7 @@ from watchdogd.config.models import Config
 from watchdogd.daemon import wiring
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
-from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.delivery_timing import Policy
 from watchdogd.notify.locks import Locks, at_once
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.message_relay import Relay

@@ -20,14 +20,14 @@ from watchdogd.cli import main
 from watchdogd.config.loading import parse
 from watchdogd.config.models import DigestSection
 from watchdogd.daemon.daemon import Daemon
-from watchdogd.daemon.morning import MARK, is_due
+from watchdogd.daemon.digest_schedule import MARK, is_due
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.web.content import MessageRow, PageContent
-from watchdogd.web.morning_report import as_json, digest
+from watchdogd.web.digest_text import as_json, digest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0; with --send 2 where a channel did not take it."""
     from watchdogd.web.content import gather
-    from watchdogd.web.morning_report import as_json, digest
+    from watchdogd.web.digest_text import as_json, digest
 
     home = Home.existing(args.home)
     config, now = load(home), time.time()

@@ -15,13 +15,13 @@ from watchdogd.daemon.check_runner import CheckRunner
 from watchdogd.daemon.config_changes import Changes
 from watchdogd.daemon.due import unconfirmed
 from watchdogd.daemon.inbox_reader import InboxReader
+from watchdogd.daemon.message_trend import with_trends
 from watchdogd.daemon.publishing import StatusLines
 from watchdogd.daemon.remediation import KEPT, Remediation
 from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.status_file import StatusWriter
 from watchdogd.daemon.storage import Storage, WriteBuffer
-from watchdogd.daemon.trends import with_trends
 from watchdogd.errors import WatchdogError
 from watchdogd.history.models import Gap, Past, Record
 from watchdogd.home import markers, switches

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TypeVar
 
-from watchdogd.notify.delivery_policy import Health
+from watchdogd.notify.delivery_timing import Health
 from watchdogd.notify.notification import Item, Message, Notification, incident_thread
 
 REMEMBERED = 14 * 86400.0

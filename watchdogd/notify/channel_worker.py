@@ -19,7 +19,7 @@ from watchdogd.errors import DeliveryError, HistoryError, PartlyDeliveredError, 
 from watchdogd.notify.channel import Sender
 from watchdogd.notify.channel_state import ChannelState
 from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, Send, after_others, after_try, plan
-from watchdogd.notify.delivery_policy import Policy, timely
+from watchdogd.notify.delivery_timing import Policy, timely
 from watchdogd.notify.locks import ChannelLock, LockedError
 from watchdogd.notify.notification import Notification
 from watchdogd.system.clock import SteadyClock

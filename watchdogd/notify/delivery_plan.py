@@ -19,7 +19,7 @@ from operator import attrgetter, itemgetter
 from watchdogd.errors import DeliveryError
 from watchdogd.incidents.message_wording import first_line
 from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_policy import (
+from watchdogd.notify.delivery_timing import (
     Health,
     Policy,
     QuietHours,

@@ -18,7 +18,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.notify.channel import Sender
 from watchdogd.notify.channel_worker import ChannelWorker, Rows, Store
 from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, arrival, orphans
-from watchdogd.notify.delivery_policy import Health, Policy
+from watchdogd.notify.delivery_timing import Health, Policy
 from watchdogd.notify.locks import ChannelLock, Locks
 from watchdogd.notify.notification import Notification
 from watchdogd.system import startup

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from watchdogd.incidents.message_wording import first_line, fits
 from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_policy import Policy
+from watchdogd.notify.delivery_timing import Policy
 from watchdogd.notify.notification import ORDER, Message, Notification, addressed
 from watchdogd.system.text import excerpt, one_line, verbatim
 from watchdogd.units import format_duration, local_time
