@@ -121,7 +121,8 @@ $(VENV)/developing: $(VENV)/pip pyproject.toml
 # compiled, which on a busy machine takes longer than they wait for an answer.
 TORCH ?= torch==2.13.0+cpu
 PYTORCH := --extra-index-url https://download.pytorch.org/whl/cpu
-# Composer asks for an older PyTorch than the others, and works with this one; torchvision is of one release with it.
+# Composer asks for an older PyTorch than the others, and works with this one; torchvision is of one release with it,
+# but built for GPUs: the other frameworks would import it, and fail, so these have a folder of their own.
 COMPOSER := mosaicml==0.32.1 torchvision==0.28.0 torch-optimizer pytorch-ranger
 $(VENV)/examples/ready: pyproject.toml | $(VENV)/developing
 	rm -f $@.failed
@@ -129,7 +130,7 @@ $(VENV)/examples/ready: pyproject.toml | $(VENV)/developing
 	set -- $(VENV)/examples/bin/python -m pip install --quiet --no-compile --disable-pip-version-check && \
 		{ "$$@" --no-deps '$(TORCH)' || "$$@" --no-deps $(PYTORCH) '$(TORCH)'; } && \
 		{ "$$@" --editable '.[examples]' || "$$@" --editable '.[examples]'; } && \
-		{ "$$@" --no-deps $(COMPOSER) || "$$@" --no-deps $(COMPOSER); } && \
+		set -- "$$@" --no-deps --target $(VENV)/examples/composer $(COMPOSER) && { "$$@" || "$$@"; } && \
 		$(VENV)/examples/bin/python -c 'import deepspeed, lightning, mlflow, transformers.trainer, wandb' || { touch $@.failed; false; }
 	touch $@
 

@@ -109,8 +109,8 @@ TRAINED = {
     "lightning": "lightning_callback",
     "hf-trainer": "hf_trainer",
     "accelerate": "accelerate_loop",
-    "composer": "composer_trainer",
     "deepspeed": "deepspeed_loop",
+    "composer": "composer_trainer",  # the last: none of the others is to find its torchvision
 }
 
 

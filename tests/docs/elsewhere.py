@@ -28,7 +28,7 @@ ELSEWHERE = {
     ),
     "~/watchdogd-venv/bin/pip install .": _INSTALLED,
     "export PATH=~/watchdogd-venv/bin:$PATH": Elsewhere(
-        _PAGES, '"PATH": f"{slurm.python.parent}:', "each command has a shell of its own"
+        _PAGES, '"PATH": f"{slurm.typed.parent}:{slurm.python.parent}:', "each command has a shell of its own"
     ),
     "pip install .": _INSTALLED,
     "pip install '.[prometheus]'": _INSTALLED,

@@ -76,15 +76,17 @@ def trained(run, main, path):
 
 
 LAUNCHED = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+LAUNCHED |= {"LOCAL_WORLD_SIZE": "1", "NODE_RANK": "0"}
 for word in sys.argv[2:]:
     run, _, module = word.partition("=")
-    if run == "composer":  # its torchvision is built for GPUs, and looks for operators of theirs
+    if (
+        run == "composer"
+    ):  # in a folder of its own; its torchvision is built for GPUs, with operators of theirs
+        sys.path.append(str(Path(sys.prefix) / "composer"))
         operators = torch.library.Library("torchvision", "FRAGMENT")
         for name in ("nms", "qnms"):
             operators.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
     if run == "deepspeed":  # which wants a launcher's variables
         os.environ.update(LAUNCHED)
-    if torch.distributed.is_initialized():  # Composer leaves its own of one process
-        torch.distributed.destroy_process_group()
     found = trained(run, importlib.import_module(module).main, f"{sys.argv[1]}/{run}")
     print("\n" + json.dumps({"run": run, **found}), flush=True)
