@@ -49,7 +49,7 @@ pythons: $(PYTHONS:%=$(VENV)/%/ready)
 	set -e; for each in $(PYTHONS); do HYPOTHESIS_PROFILE=quick $(VENV)/$$each/bin/python $(LIGHT); done
 
 $(VENV)/3.%/ready: pyproject.toml
-	python=$$(command -v python3.$* || ls -d ~/.pyenv/versions/3.$*.*/bin/python | tail -n 1) && \
+	for python in python3.$* ~/.pyenv/versions/3.$*.*/bin/python; do "$$python" -c '' 2>/dev/null && break; done && \
 		"$$python" -m venv $(VENV)/3.$*
 	$(VENV)/3.$*/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
