@@ -19,10 +19,9 @@ from watchdogd.errors import UsageError
 from watchdogd.history.models import STALLED, Measure, Reading
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import SELF
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.units import finite, format_duration, format_size, iso, local_time, zone_name
-from watchdogd.web.charts import charts_of, declared_charts
+from watchdogd.web.charts import charts_of, declared_by, declared_charts
 
 Points = Sequence[tuple[float, float]]
 
@@ -131,8 +130,8 @@ def _as_on_the_page(
     """Yield title, unit and points of each line that the page draws; constants have none."""
     declared = _declared(home)
     for check, own in series.items():
-        owner, _, plugin = check.rpartition("/")
-        for drawn in charts_of(check, declared.get(check, declared.get(plugin)), owner or check, own):
+        owner = check.rpartition("/")[0] or check
+        for drawn in charts_of(check, declared_by(declared, check), owner, own):
             lines = [line for line in drawn.lines if not line.dashed]
             for line in lines:
                 part = f", {line.label}" if len(lines) > 1 else ""
@@ -142,7 +141,7 @@ def _as_on_the_page(
 def _declared(home: Home) -> dict[str, tuple[Chart, ...]]:
     """Return the charts that checks declare, as far as a daemon wrote them down."""
     try:
-        return {SELF: (), **declared_charts(parse_json(read_plain(home.status, limit=STATUS_LIMIT)))}
+        return declared_charts(parse_json(read_plain(home.status, limit=STATUS_LIMIT)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
@@ -153,7 +152,7 @@ def _range(home: Home, measures: Iterable[Measure]) -> Iterator[str]:
     for each in measures:
         if each.metric == STALLED:
             continue
-        charts = declared.get(each.check, declared.get(each.check.rpartition("/")[2])) or ()
+        charts = declared_by(declared, each.check) or ()
         title = next((chart.title for chart in charts if chart.metric == each.metric and not chart.rate), "")
         low, high, mean = (label_of(value, each.unit) for value in (each.low, each.high, each.mean))
         numbers = f"{low} to {high}, mean {mean}" if low != high else f"{low} throughout"

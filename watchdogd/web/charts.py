@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from watchdogd import declaration
 from watchdogd.history.models import STALLED
+from watchdogd.incidents.models import SELF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -110,13 +111,20 @@ def in_groups(charts: Iterable[DrawnChart]) -> dict[str, list[DrawnChart]]:
 
 
 def declared_charts(status: Mapping[str, Any]) -> dict[str, tuple[declaration.Chart, ...]]:
-    """Return the charts that checks declare in status.json, by plugin and by check."""
-    return {
+    """Return the charts that checks declare in status.json, by plugin and by check; watchdogd has none."""
+    return {SELF: ()} | {
         name: tuple(declaration.Chart(**chart) for chart in declared["charts"])
         for plugin, declared in status.get("declared", {}).items()
         if declared["charts"] is not None
         for name in (plugin, *declared["checks"])
     }
+
+
+def declared_by(
+    declared: Mapping[str, tuple[declaration.Chart, ...]], check: str
+) -> tuple[declaration.Chart, ...] | None:
+    """Return the charts that a check declares, one that is not configured any more as its plugin does."""
+    return declared.get(check, declared.get(check.rpartition("/")[2]))
 
 
 def charts_of(

@@ -20,7 +20,7 @@ from watchdogd.plugin import Plugin, Status
 from watchdogd.plugins import modules
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import open_plain, parse_json
-from watchdogd.web.charts import DrawnChart, charts_of, declared_charts
+from watchdogd.web.charts import DrawnChart, charts_of, declared_by, declared_charts
 from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt, standstills
 from watchdogd.web.run_forecast import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
@@ -344,13 +344,11 @@ def _charts(
     One that is not configured any more is drawn like others of its plugin.
     """
     runs = {each.check: each.run for each in measures}
-    declared_by_name = {SELF: (), **declared_charts(status)}
+    declared = declared_charts(status)
     found: dict[str, list[DrawnChart]] = defaultdict(list)
     for check, points in series.items():
-        target, _, plugin = check.rpartition("/")
-        declared = declared_by_name.get(check, declared_by_name.get(plugin))
-        owner = runs[check] or target or check
-        found[owner] += charts_of(check, declared, owner, points)
+        owner = runs[check] or check.rpartition("/")[0] or check
+        found[owner] += charts_of(check, declared_by(declared, check), owner, points)
     return found
 
 
