@@ -235,7 +235,7 @@ def hand_in(home: Home, channel: str, answer: PersonAnswer, opened: Mapping[int,
 
 
 class ChatAnswers:
-    """All channels whose answers are read."""
+    """Readers of all channels whose answers are read."""
 
     def __init__(
         self,

@@ -52,12 +52,12 @@ class Accused:
 
     @property
     def process(self) -> Hashable:
-        """Who it is: its process, else its rank in the communicator."""
+        """The process, else the rank in the communicator."""
         return self.member.process or (self.communicator, self.member.rank)
 
     @property
     def charge(self) -> Hashable:
-        """What it is accused of, by which two looks are compared."""
+        """The charge by which two looks are compared."""
         return self.how, self.process, self.communicator, self.kind, self.number, self.other
 
 

@@ -61,7 +61,7 @@ class RasReport:
 
     @property
     def even(self) -> bool:
-        """Whether all ranks answer, and have launched the same."""
+        """True if all ranks answer and have launched the same."""
         return not self.absent and not any(
             each.absent or each.errors or any(len(ranks) > 1 for ranks in each.launched.values())
             for each in self.communicators

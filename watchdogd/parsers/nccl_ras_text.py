@@ -46,7 +46,7 @@ def read(text: str) -> RasReport:
 
 @dataclass(slots=True)
 class _Section:
-    """All that is said of one communicator."""
+    """Section of the report about one communicator."""
 
     name: str
     group: str

@@ -86,7 +86,7 @@ class RankBinding:
 
 @dataclass(frozen=True, slots=True)
 class NodeBinding:
-    """All ranks of one node, its GPUs in order, the threads that the job has, the core of each thread."""
+    """Ranks of one node, its GPUs in order, the threads that the job has, the core of each thread."""
 
     ranks: tuple[RankBinding, ...]
     gpus: tuple[RankGpu, ...]

@@ -151,7 +151,7 @@ def _charges(nodes: Sequence[NodeRanks]) -> dict[str, set[Hashable]]:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the processes of a job are: `names` of nodes by address, where only one has it."""
+    """Places of the processes of a job: `names` of nodes by address, where only one has it."""
 
     names: dict[str, str]
     elsewhere: str
