@@ -829,6 +829,7 @@ def legacy(limit: int, used: int, cache: int = 0) -> dict[str, str]:
     }
 
 
+ODD_MOUNT = "29 23 8:2 / /data/a\x0bb\x1cc rw - ext4 /dev/sdb rw\n"
 UNIFIED_MOUNT = "30 23 0:26 / ROOT rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 LEGACY_MOUNT = (
     "30 23 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
@@ -841,7 +842,7 @@ def test_every_limit_up_the_tree_counts(tmp_path: Path) -> None:
     proc = tree(
         tmp_path,
         f"0::/{job}/step_0/user/task_0\n",
-        UNIFIED_MOUNT,
+        ODD_MOUNT + UNIFIED_MOUNT,
         {
             f"{job}/step_0/user/task_0": unified("max", 1),
             f"{job}/step_0": unified(str(200 * MIB), 50),

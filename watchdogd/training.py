@@ -249,7 +249,7 @@ def _tables(text: str) -> dict[str, Any]:
 def _run_tables(text: str) -> dict[str, dict[str, Any]]:
     tables: dict[str, dict[str, Any]] = {}
     table: dict[str, Any] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.lstrip().startswith("["):
             found = re.match(r"""\s*\[\s*runs\s*\.\s*("[^"\\]+"|'[^']+'|[\w-]+)\s*\]""", line)
             table = tables.setdefault(found.group(1).strip("\"'"), {}) if found else {}
@@ -367,6 +367,11 @@ def _read_head(path: str, size: int = 65536, flags: int = 0) -> str:
         os.close(handle)
 
 
+def _lines(path: str, size: int = 65536) -> list[str]:
+    """Return the lines of a file of the kernel's; a name in it may hold what str.splitlines cuts at."""
+    return [line for line in _read_head(path, size).split("\n") if line]
+
+
 def _signature(path: str) -> tuple[int, int, int] | None:
     """Return what changes when a file is made, touched or written; None where there is none."""
     try:
@@ -475,7 +480,7 @@ def _own_folders(proc: str) -> list[tuple[str, int]]:
 def _group_folders(proc: str, pid: str) -> list[tuple[str, int]]:
     """Return a process's memory control groups, from its own up to the top, with each one's version."""
     folders: list[tuple[str, int]] = []
-    for line in _read_head(os.path.join(proc, pid, "cgroup")).splitlines():
+    for line in _lines(os.path.join(proc, pid, "cgroup")):
         number, controllers, path = line.split(":", 2)
         version = 2 if number == "0" else 1
         if version == 2 or "memory" in controllers.split(","):
@@ -496,9 +501,9 @@ def _top(process: str, version: int) -> list[str]:
 
 def _group_mount(process: str, version: int) -> tuple[str, str] | None:
     """Return the root and mount point of the hierarchy that holds memory, as this process sees it."""
-    for line in _read_head(os.path.join(process, "mountinfo"), 2**20).splitlines():
+    for line in _lines(os.path.join(process, "mountinfo"), 2**20):
         left, _, right = line.partition(" - ")
-        root, point = left.split()[3:5]
+        root, point = left.split(" ")[3:5]
         kind, _, options = right.split(" ", 2)
         holds = kind == "cgroup2" if version == 2 else kind == "cgroup" and "memory" in options.split(",")
         if holds:
@@ -539,7 +544,7 @@ def _group(folder: str, version: int) -> Pool | None:
 
 def _numbers(path: str) -> dict[str, int]:
     """Return the lines of `name number` of a file in /proc or a control group."""
-    fields = (line.split() for line in _read_head(path).splitlines())
+    fields = (line.split() for line in _lines(path))
     return {field[0]: int(field[1]) for field in fields if len(field) > 1 and field[1].isdigit()}
 
 

@@ -123,3 +123,17 @@ def test_slurm_says_no(srun: Srun) -> None:
 def test_there_is_no_srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "srun cannot be run" in ask().trouble
+
+
+@pytest.mark.parametrize("mark", ["\\r", "\\013", "\\034", "\\302\\205", "\\342\\200\\250"])
+def test_garbage_of_a_node_hides_no_other_node(srun: Srun, mark: str) -> None:
+    """A line ends where srun ended it: what else looks like a line's end may stand before another's label."""
+    srun(
+        rf"printf '0: @@ node node5\n0: junk{mark}1: and more{mark}2: @@ node node6\n';"
+        "echo '1: @@ node node6'; echo '2: Welcome to node7'; echo '2: @@ node node7'; echo '2: 12'"
+    )
+    heard = ask()
+    assert set(heard.texts) == set(NODES)
+    assert heard.texts["node6"] == "@@ node node6"
+    assert heard.texts["node7"].endswith("12")
+    assert not heard.silent

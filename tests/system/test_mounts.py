@@ -34,3 +34,9 @@ host:/x /later nfs noauto,user 0 0
         Mount("/", "ext4", "UUID=1", "defaults"),
         Mount("/ark two", "lustre", "mgs@tcp:/ark", "flock,_netdev"),
     )
+
+
+def test_a_name_may_hold_what_else_looks_like_the_end_of_a_line() -> None:
+    odd = "/data/a\x0bb\x1cc\x85d\u2028e"
+    assert [mount.point for mount in read_mounts(f"30 22 8:2 / {odd} rw - ext4 /dev/sdb rw\n")] == [odd]
+    assert [mount.point for mount in read_fstab(f"/dev/sdb\t{odd}  ext4\tdefaults 0 0\r\n")] == [odd]

@@ -1,12 +1,14 @@
 """Text from outside: no escape, control or direction character gets through, lengths are bounded."""
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.system.text import excerpt, one_line, paragraphs, plain, verbatim
+import watchdogd
+from watchdogd.system.text import excerpt, one_line, paragraphs, plain, split_lines, verbatim
 
 HOSTILE = st.text(
     st.one_of(st.characters(), st.sampled_from("\x1b[]m0;\x07\r\n\t\u202e\u2066\x9b\x00\ud800")), max_size=200
@@ -75,3 +77,25 @@ def test_paragraphs_know_what_is_verbatim() -> None:
         (False, "Answer with:"),
         (True, "ack 1"),
     ]
+
+
+def test_lines_end_where_programs_end_them() -> None:
+    odd = "a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i\rj"
+    assert split_lines(f"{odd}\r\n\nz") == [odd, "", "z"]
+    assert split_lines("one\n") == ["one"]
+    assert split_lines("") == []
+
+
+def test_no_reader_of_foreign_text_cuts_lines_within() -> None:
+    """`str.splitlines` would. Our own constants may be cut by it."""
+    root = Path(watchdogd.__file__).parent
+    readers = [
+        path
+        for name in ("batch", "checks", "parsers", "probe", "system")
+        for path in (root / name).rglob("*.py")
+    ]
+    found = {path.name for path in [*readers, root / "training.py"] if ".splitlines()" in path.read_text()}
+    assert found == {
+        "structured_files.py",
+        "values.py",
+    }  # bytes, which end at \r and \n alone; a table of ours

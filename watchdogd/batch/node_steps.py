@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 
 from watchdogd.system import command
 from watchdogd.system.command import Failure
+from watchdogd.system.text import split_lines
 
 _LABELLED = re.compile(r"\s*(\d+): ?(.*)")
-_NODE = re.compile(r"@@ node (\S+)")
+_NODE = re.compile(r"^@@ node (\S+)", re.MULTILINE)
 _DENIED = re.compile(r"access/permission denied|invalid user", re.IGNORECASE)
 _LAUNCH = re.compile(r"[Tt]ask launch for \S+ failed on node (\S+): (.*)")
 _NOISE = re.compile(r"srun: (?:error: )?(?:Job step aborted|Timed out waiting|Terminating|Force Terminated)")
@@ -102,14 +103,15 @@ def _srun(job: str, nodes: Sequence[str], argv: Sequence[str], sharing: str) -> 
 def _texts(output: str) -> dict[str, str]:
     """Return the texts by node, from lines that are mixed and labelled with their task's number."""
     tasks: dict[str, list[str]] = defaultdict(list)
-    for line in output.splitlines():
+    for line in split_lines(output):
         if match := _LABELLED.match(line):
             tasks[match[1]].append(match[2])
-    named = {match[1]: lines for lines in tasks.values() if (match := _NODE.match(lines[0]))}
-    return {node: "\n".join(lines) for node, lines in named.items()}
+    return {
+        node: "\n".join(lines) for lines in tasks.values() for node in _NODE.findall("\n".join(lines))[:1]
+    }
 
 
 def reason(errors: str) -> str:
     """Return the first line of srun's that says why."""
-    lines = [line.strip() for line in errors.splitlines() if line.strip() and not _NOISE.match(line)]
+    lines = [line.strip() for line in split_lines(errors) if line.strip() and not _NOISE.match(line)]
     return lines[0] if lines else ""

@@ -18,6 +18,7 @@ from watchdogd.batch.models import OWN_MARK
 from watchdogd.batch.slurmtext import ENVIRONMENT, FIELD
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import whole
+from watchdogd.system.text import split_lines
 
 __all__ = ["ENVIRONMENT", "argv", "read"]
 
@@ -171,7 +172,7 @@ def _records(text: str, without: Collection[str], mark: str) -> list[Ending]:
     slurmtext.must_end("sacct", text)
     between = FIELD + slurmtext.marked(text, mark)
     before, *records = _start(between).split(text)
-    for line in filter(str.strip, before.splitlines()):
+    for line in filter(str.strip, split_lines(before)):
         raise UnreadableError(f"sacct printed a line that is no job: {slurmtext.shown(line)}")
     names = [each for each in _FIELDS if each not in without]
     counted = -1 if between != FIELD else len(names) - 1

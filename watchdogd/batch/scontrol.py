@@ -6,6 +6,7 @@ import re
 
 from watchdogd.batch import slurmtext
 from watchdogd.system.number import count, digits
+from watchdogd.system.text import split_lines
 
 _JOB = r"^JobId=(\d+) .*\n(?:(?!JobId=).*\n)*?"
 """A job's lines up to one of them, none of the next job."""
@@ -96,7 +97,7 @@ def host(text: str) -> str:
 
 def settings(text: str) -> dict[str, str]:
     """Return the keys of `scontrol show config`, each on its own line: `SelectType = select/cons_tres`."""
-    pairs = (line.partition(" = ") for line in text.splitlines())
+    pairs = (line.partition(" = ") for line in split_lines(text))
     return {key.strip(): value.strip() for key, sign, value in pairs if sign}
 
 

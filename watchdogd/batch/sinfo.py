@@ -14,7 +14,7 @@ from watchdogd.batch.slurm import QUERY_DEADLINE, refusal
 from watchdogd.errors import SlurmError, UnreadableError
 from watchdogd.system import command
 from watchdogd.system.number import digits
-from watchdogd.system.text import nearest
+from watchdogd.system.text import nearest, split_lines
 from watchdogd.system.times import LONGEST_WALLTIME, SHORTEST_WALLTIME, format_walltime, slurm_duration
 
 FORMAT = slurmtext.FIELD.join(("%N", "%R", "%T", "%H", "%u", "%E"))
@@ -70,7 +70,7 @@ def usable(text: str, features: str = "") -> frozenset[str]:
     wanted = re.findall(r"[\w.-]+", features)
     enough = any if "|" in features else all
     found = set()
-    for line in text.splitlines():
+    for line in split_lines(text):
         name, state, own = (*line.split("|"), "", "")[:3]
         node = _STATE.fullmatch(state.strip().lower())
         seen = SlurmNode(name.strip(), "", node[1], node[2]) if node else None
@@ -141,7 +141,7 @@ class Partition:
 def read_partitions(text: str) -> tuple[Partition, ...]:
     """Return the partitions in `sinfo -h` with FORMAT: a `*` marks the default one; lines of one add up."""
     found: dict[str, Partition] = {}
-    for line in text.splitlines():
+    for line in split_lines(text):
         match = re.fullmatch(r"([^|*]+)(\*?)\|([^|]*)\|(\d+)\|(.*)\|([^|]*)", line.strip())
         if match:
             name, star, limit, nodes, gres, shared = match.groups()

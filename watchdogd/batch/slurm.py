@@ -20,6 +20,7 @@ from watchdogd.errors import (
 )
 from watchdogd.system import command, umask
 from watchdogd.system.command import Answer
+from watchdogd.system.text import split_lines
 
 SBATCH_DEADLINE = 45.0
 SCANCEL_DEADLINE = 20.0
@@ -121,7 +122,7 @@ def _refusal_text(answer: Answer) -> str:
     """
     if answer.trouble:
         return answer.trouble
-    lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+    lines = [line.strip() for line in split_lines(answer.errors) if line.strip()]
     telling = [line for line in lines if "error" in line.lower()] or lines[:1]
     last = [line for line in telling if _FAILED in line][-1:] or telling
     return " ".join(_PREFIX.sub("", line) for line in last).rstrip(".") or answer.complaint()
@@ -209,7 +210,7 @@ def is_heterogeneous(script: str) -> bool:
 
 
 def _directive_words(script: str) -> Iterator[str]:
-    for line in script.splitlines():
+    for line in split_lines(script):
         if line.strip() and not line.startswith("#"):
             return
         if line.startswith("#SBATCH"):

@@ -16,6 +16,7 @@ from watchdogd.batch.models import WAITING_STATES, Job
 from watchdogd.batch.slurmtext import ENVIRONMENT, FIELD, RECORD
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import digits
+from watchdogd.system.text import split_lines
 from watchdogd.system.times import slurm_duration
 
 __all__ = ["ENVIRONMENT", "FORMAT", "argv", "read"]
@@ -57,7 +58,7 @@ def read(text: str, mark: str = "") -> tuple[Job, ...]:
     slurmtext.must_end("squeue", text)
     mark = slurmtext.marked(text, mark)
     before, *records = text.split(RECORD + mark) if mark else _START.split(text)
-    for line in before.splitlines():
+    for line in split_lines(before):
         if line.strip() and not line.startswith("CLUSTER: "):
             raise UnreadableError(f"squeue printed a line that is no job: {slurmtext.shown(line)}")
     return tuple(slurmtext.read_records(lambda record: _job(record.removesuffix("\n"), mark), records))

@@ -10,6 +10,7 @@ from watchdogd.batch import slurmtext
 from watchdogd.parsers.logs import log_lines
 from watchdogd.parsers.logs.failures import Cause
 from watchdogd.system.command import ask
+from watchdogd.system.text import split_lines
 
 DEADLINE = 3.0
 """Seconds for each question to the name service."""
@@ -56,7 +57,7 @@ def peer_node(peer: str, nodes: str, told: Mapping[str, str]) -> str:
 
 def _reverse(address: str) -> list[str]:
     answer = ask(["getent", "hosts", address], deadline=DEADLINE)
-    return [host for line in answer.output.splitlines() for host in line.split()[1:]]
+    return [host for line in split_lines(answer.output) for host in line.split()[1:]]
 
 
 def _forward(names: Sequence[str]) -> dict[str, str]:
@@ -64,7 +65,7 @@ def _forward(names: Sequence[str]) -> dict[str, str]:
     if not names:
         return {}
     answer = ask(["getent", "hosts", *names[:_AT_ONCE]], deadline=DEADLINE)
-    lines = (line.split() for line in answer.output.splitlines())
+    lines = (line.split() for line in split_lines(answer.output))
     found = (
         (words[0], [log_lines.node(host, names) for host in words[1:]]) for words in lines if len(words) > 1
     )

@@ -12,6 +12,7 @@ from watchdogd.doctor.diagnosis import Diagnosis, Installation, ask, broken, fin
 from watchdogd.doctor.setup_wizard import GPU_TOOLS
 from watchdogd.home import lease
 from watchdogd.stacks.stack_collection import MISSING
+from watchdogd.system.text import split_lines
 
 _PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
@@ -75,7 +76,7 @@ def judge_stacks(spy: bool, scope: str, *, privileged: bool = False, boxed: bool
 
 def judge_cron(table: str, *, alive: bool) -> Diagnosis:
     """Warn where nothing but cron or systemd could start the watchdog again after a reboot without Slurm."""
-    lines = [line for line in table.splitlines() if "watchdogd" in line and not line.lstrip().startswith("#")]
+    lines = [line for line in split_lines(table) if "watchdogd" in line and not line.lstrip().startswith("#")]
     if any(verb in line for line in lines for verb in (" tick", " ensure")):
         return fine("cron", "crontab has a line for it")
     text = f"no crontab line{', a daemon runs' if alive else ''}: nothing starts it again after a reboot"

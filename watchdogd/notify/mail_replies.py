@@ -28,7 +28,7 @@ from watchdogd.errors import DeliveryError
 from watchdogd.notify.answers import SILENCE, PersonAnswer, ReadAnswers, counts
 from watchdogd.notify.channel import TIMEOUT
 from watchdogd.notify.notification import Notification
-from watchdogd.system.text import one_line
+from watchdogd.system.text import one_line, split_lines
 from watchdogd.units import LONGEST, parse_duration
 
 LOOKED_AT = 200
@@ -178,7 +178,7 @@ def _first_line(letter: EmailMessage) -> str:
     if part and part.get_content_subtype() == "html":
         text = html.unescape(_TAG.sub("\n", _INLINE.sub("", _UNWRITTEN.sub("\n", text))))
     written = _QUOTE.sub("\n", str(text).replace("\r", ""))
-    return next((line for line in map(str.strip, written.splitlines()) if line), "")
+    return next((line for line in map(str.strip, split_lines(written)) if line), "")
 
 
 def _parsed(answer: Sequence[object]) -> EmailMessage:

@@ -13,6 +13,7 @@ from typing import Any
 from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.system.number import needed, real, whole
 from watchdogd.system.smallfile import parse_json
+from watchdogd.system.text import split_lines
 
 _THREAD = re.compile(
     r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-fA-F]+)(?: \[(?P<name>[^\]]*)\])?"
@@ -39,7 +40,7 @@ class Handed:
 def read(text: str) -> tuple[Thread, ...]:
     """Return the threads, the main one by that name where it is told apart; pass over lines that are none."""
     threads: list[tuple[re.Match[str], list[Frame]]] = []
-    for line in text.splitlines():
+    for line in split_lines(text):
         if head := _THREAD.fullmatch(line):
             threads.append((head, []))
         elif threads and (frame := _FRAME.fullmatch(line)):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from watchdogd.plugin import Metric, Result, Status, unknown
 from watchdogd.system.number import real
+from watchdogd.system.text import split_lines
 
 METRICS_LIMIT = 500
 LABEL_LIMIT = 120
@@ -57,7 +58,7 @@ def read(exit_code: int, output: str, errors: str = "") -> Result:
     """
     text, long_text, perfdata = _parts(output)
     details = "\n".join(filter(None, [long_text, errors.strip()]))
-    said = text or (long_text.splitlines() or [""])[0].strip()
+    said = text or (split_lines(long_text) or [""])[0].strip()
     if exit_code < 0:
         return unknown(f"was killed by {_signal_name(-exit_code)}{_quoted(said, errors)}", details=details)
     if exit_code > Status.UNKNOWN:
@@ -150,7 +151,7 @@ def _label(text: str) -> str:
 
 def _quoted(said: str, errors: str) -> str:
     """`: ` and what it said last, where it said something."""
-    lines = [line for line in errors.splitlines() if line.strip()]
+    lines = [line for line in split_lines(errors) if line.strip()]
     words = said or (_one_line(lines[-1]) if lines else "")
     return f": {words}" if words else ""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.nccl_ras_models import Communicator, RasMember, RasReport
 from watchdogd.system.number import digits
+from watchdogd.system.text import split_lines
 
 _HEAD = re.compile(r"(?:NCCL version (\S+)|Job summary$|Communicators\.\.\.)")
 _ROW = re.compile(r"\s*(\d+)  +\d+  +\d+  +[\d-]+  +(\d+)  +\d+  +(\w+)  +[A-Z,]+$")
@@ -37,7 +38,7 @@ _TIMEOUTS = re.compile(r"  Encountered (\d+) communication timeouts?")
 def read(text: str) -> RasReport:
     """Read all whole lines; the last one may be cut off. UnreadableError where it is no answer of RAS."""
     reading = _Reading()
-    for line in text[: text.rfind("\n") + 1].splitlines():
+    for line in split_lines(text[: text.rfind("\n") + 1]):
         reading.take(line.rstrip())
     if not reading.begun:
         raise UnreadableError(f"no answer of NCCL's RAS: {text[:80]!r}")

@@ -14,6 +14,7 @@ from typing import Any
 
 from watchdogd.parsers.stack_models import Frame, StackDump, StackTrouble, Thread
 from watchdogd.system.number import digits, needed, whole
+from watchdogd.system.text import split_lines
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _PROCESS = re.compile(r"\s*Process (?P<pid>\d+): (?P<command>.*)")
@@ -130,7 +131,7 @@ def _text(text: str) -> list[StackDump]:
 
 def _lines(text: str) -> Iterator[str]:
     """Yield the lines; part again, before `Python v`, `Thread` and each frame, what was joined to one."""
-    for line in text.splitlines():
+    for line in split_lines(text):
         parted = re.sub(r"(?<=\S)\s+(?=Python v\d[\w.+]* \(|Thread (?:0x[0-9A-Fa-f]+|\d+) \()", "\n", line)
         for part in parted.split("\n"):
             thread = _THREAD.match(part.rstrip())
@@ -194,7 +195,7 @@ def _trouble(said: str) -> StackTrouble | None:
 def _said(said: str) -> str:
     """Return the line of the error, without its time; with the first reason where it gives one."""
     lines = [re.sub(r"^\[\S+ WARN\s+\S+\] |^Error ?: |^.*(?=Permission Denied)", "", line).strip()
-             for line in said.splitlines() if _ERROR.match(line)]  # fmt: skip
+             for line in split_lines(said) if _ERROR.match(line)]  # fmt: skip
     line = lines[0]
     if line.startswith("Permission Denied"):
         line = "Permission Denied"  # what follows is about sudo, which clusters do not have

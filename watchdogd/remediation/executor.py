@@ -29,7 +29,7 @@ from watchdogd.remediation.models import ActionOutcome, ActionRecord, ActionTask
 from watchdogd.stacks import stack_collection, stack_summary
 from watchdogd.stacks.stack_collection import Sampling
 from watchdogd.system import command, startup, umask
-from watchdogd.system.text import one_line
+from watchdogd.system.text import one_line, split_lines
 
 ROOM = 4
 """Deeds at once."""
@@ -147,7 +147,7 @@ def _stacks(task: ActionTask) -> ActionOutcome:
     if not (taken.folded.ranks or taken.folded.helpers):
         note = taken.notes[0] if taken.notes else "no process was found"
         why = stack_summary.unreadable(taken.folded) or (note.what if isinstance(note, Problem) else note)
-        said = "; ".join([*taken.notes, *text.splitlines()[:1]])
+        said = "; ".join([*taken.notes, *split_lines(text)[:1]])
         return ActionOutcome(said, text, ok=False, short=f"no stacks: {why}")
     notes = f" ({'; '.join(taken.notes)})" if taken.notes else ""
     summary = stack_summary.summary(taken.folded) + notes
@@ -195,7 +195,7 @@ def _exec(task: ActionTask) -> ActionOutcome:
     if not answer.ok:
         failure = _failure(answer)
         return ActionOutcome(failure, ok=False, short=f"{name} failed: {failure}")
-    said = answer.output.strip().splitlines()
+    said = split_lines(answer.output.strip())
     text = f"ended well after {answer.seconds:.1f} s" + (f": {said[-1]}" if said else "")
     return ActionOutcome(text, short=f"{name} ran")
 
@@ -226,7 +226,7 @@ def _annotate(task: ActionTask) -> ActionOutcome:
         output_limit=64 * 1024,
         ending=task.ending,
     )
-    noted = [json.loads(line) for line in answer.output.splitlines() if line.startswith("{")]
+    noted = [json.loads(line) for line in split_lines(answer.output) if line.startswith("{")]
     said = [f"{each['name']}: {one_line(each['said'])}" for each in noted]
     if not answer.ok:
         said.append(_failure(answer))
@@ -244,7 +244,7 @@ def _failure(answer: command.Answer) -> str:
         return answer.complaint()
     code = answer.exit_code or 0
     ended = f"ended with exit code {code}" if code > 0 else f"ended by {signal.Signals(-code).name}"
-    said = (answer.errors.strip() or ("" if answer.truncated else answer.output.strip())).splitlines()
+    said = split_lines(answer.errors.strip() or ("" if answer.truncated else answer.output.strip()))
     return f"{ended}: {said[-1].strip()}" if said else ended
 
 

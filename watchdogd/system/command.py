@@ -18,6 +18,7 @@ from threading import Event
 from typing import IO
 
 from watchdogd.system import startup
+from watchdogd.system.text import split_lines
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
 """Bytes kept of each stream; 64 MiB is a squeue of some 200,000 jobs."""
@@ -65,7 +66,7 @@ class Answer:
 
         GPFS's last line only points at the one before.
         """
-        said = (self.errors.strip() or self.output.strip()).splitlines()
+        said = split_lines(self.errors.strip() or self.output.strip())
         lines = [line for line in said if "Examine previous error messages" not in line] or said
         return lines[-1].strip() if lines else ""
 

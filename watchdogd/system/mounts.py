@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from watchdogd.system.text import split_lines
+
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
@@ -26,13 +28,17 @@ class Mount:
 @lru_cache(maxsize=4)  # each disk asks once a round, and seldom is anything else mounted
 def read_mounts(text: str) -> tuple[Mount, ...]:
     """Return the mounts in the kernel's order (a later one at the same point covers the earlier)."""
-    return tuple(mount for line in text.splitlines() if (mount := _mount(line)))
+    return tuple(mount for line in split_lines(text) if (mount := _mount(line)))
 
 
 @lru_cache(maxsize=4)
 def read_fstab(text: str) -> tuple[Mount, ...]:
     """Return what is mounted at boot, without entries that have `noauto` or no mount point."""
-    fields = [line.split() for line in text.splitlines() if not line.lstrip().startswith("#")]
+    fields = [
+        re.split(r"[ \t]+", line.strip(" \t"))
+        for line in split_lines(text)
+        if not line.lstrip().startswith("#")
+    ]
     return tuple(
         Mount(_plain(point), type_, _plain(source), options)
         for source, point, type_, options in (each[:4] for each in fields if len(each) >= 4)

@@ -34,6 +34,15 @@ def _harmless(character: str) -> bool:
     return character in _JOINERS or unicodedata.category(character) not in _HARMFUL
 
 
+def split_lines(text: str) -> list[str]:
+    """Return the lines of what a program printed: only `\\n`, or `\\r\\n`, ends one.
+
+    str.splitlines also cuts at eight characters that stand in names, and in garbage, as others do.
+    """
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
+
 def one_line(text: str, limit: int = 300) -> str:
     """`text` as one plain line of at most `limit` characters."""
     if text.isprintable() and len(text) <= limit and "  " not in text and text.strip() == text:

@@ -20,6 +20,7 @@ from watchdogd.plugin import Plugin, Status
 from watchdogd.plugins import modules
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import open_plain, parse_json
+from watchdogd.system.text import split_lines
 from watchdogd.web.charts import DrawnChart, charts_of, declared_by, declared_charts
 from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt, standstills
 from watchdogd.web.run_forecast import HowFar, how_far, lost
@@ -178,7 +179,7 @@ class IncidentRow:
     def last_lines(self) -> tuple[str, ...]:
         """The end of the log as it was then."""
         log = next((each.text for each in self.evidence if each.name == LOG), "")
-        return tuple(line for line in log.splitlines() if line.strip())[-LAST_LINES:]
+        return tuple(line for line in split_lines(log) if line.strip())[-LAST_LINES:]
 
     @property
     def files(self) -> tuple[Evidence, ...]:

@@ -24,6 +24,7 @@ from watchdogd.home.layout import Home
 from watchdogd.plugin import Result, Status, check, unknown
 from watchdogd.system import umask
 from watchdogd.system.smallfile import open_plain, read_head
+from watchdogd.system.text import split_lines
 from watchdogd.system.times import CronTimes
 
 DEADLINE = 150.0
@@ -302,4 +303,4 @@ def _tail(wish: ScriptOptions, endings: list[Ending]) -> str:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    return "\n".join(text.splitlines()[-SHOWN:])
+    return "\n".join(split_lines(text)[-SHOWN:])

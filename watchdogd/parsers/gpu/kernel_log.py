@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from watchdogd.parsers.gpu.values import LONGEST
 from watchdogd.system.number import digits, moment
+from watchdogd.system.text import split_lines
 
 FATAL = frozenset({46, 48, 61, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(155, 159)})
 FATAL |= {167, 169, 171, 172}
@@ -125,7 +126,7 @@ class DriverEvent:
 def read(text: str) -> tuple[DriverEvent, ...]:
     """Return the events, the first of each GPU and kind: what follows within minutes belongs to it."""
     found: dict[tuple[str, object], list[DriverEvent]] = {}
-    for line in _joined(text.splitlines()):
+    for line in _joined(split_lines(text)):
         event = _nvidia(line) or _amd(line)
         if event and not (event.text == _OFF and any(bus == _canonical(event.bus) for bus, _ in found)):
             same = found.setdefault((_canonical(event.bus), event.xid or event.text), [])

@@ -12,6 +12,7 @@ from watchdogd.parsers.gpu.kernel_log import DriverEvent
 from watchdogd.parsers.gpu.models import Readout, merged
 from watchdogd.parsers.gpu.nvidia_smi_csv import FIELDS
 from watchdogd.system.number import whole
+from watchdogd.system.text import split_lines
 
 SCRIPT = r"""
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/opt/rocm/bin
@@ -117,7 +118,7 @@ def read(text: str) -> GpuNode:
 def _answers(text: str) -> tuple[str, list[_Answer]]:
     """Return the node's name and the answer to each question."""
     name, asked, kept, answers = "", "", [], []
-    for line in text.splitlines():
+    for line in split_lines(text):
         match = _FRAME.match(line)
         if not match:
             kept.append(line)

@@ -59,7 +59,7 @@ def broken_json(tool: str, text: str, error: ValueError | RecursionError) -> Unr
     if not error.doc[error.pos :].strip():
         last = text.rstrip().rpartition("\n")[2].strip()[:200]
         return UnreadableError(f"{tool}'s JSON is cut after '{last}'")
-    line = error.doc.splitlines()[error.lineno - 1].strip()[:200]
+    line = error.doc.split("\n")[error.lineno - 1].strip()[:200]
     return UnreadableError(f"{tool}'s JSON is broken at '{line}'")
 
 

@@ -21,6 +21,7 @@ from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota.models import BYTES, INODES, Owner, StorageLimit
 from watchdogd.parsers.quota.tool_output import ToolOutput, as_output, first_line, parse_amount, read_limit
 from watchdogd.system.number import count, whole
+from watchdogd.system.text import split_lines
 
 _OWNER = re.compile(
     r"Disk quotas for (usr|user|grp|group|prj|project) (.+?)(?: \([ugp]id (\d+)\))?:\s*(none)?"
@@ -226,7 +227,7 @@ def read_targets(text: str) -> list[StorageTarget]:
     of = INODES if re.search(r"UUID\s+Inodes", text) else BYTES
     bare = 1.0 if of == INODES or re.search(r"UUID\s+bytes", text) else 1024.0
     targets = []
-    for line in text.splitlines():
+    for line in split_lines(text):
         if match := _TARGET.match(line.strip()):
             targets.append(_target(match, of, bare))
         elif match := _INACTIVE.match(line.strip()):

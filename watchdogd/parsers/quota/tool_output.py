@@ -13,6 +13,7 @@ from typing import Any
 
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota.models import BYTES, StorageLimit
+from watchdogd.system.text import split_lines
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TIMES = re.compile(r"(?<!\d)\d++(?:(?:[:.-]\d++){2,}|:\d++)")
@@ -41,7 +42,7 @@ class ToolOutput:
 
     def __init__(self, text: str) -> None:
         self.doubt = ""
-        self._lines = _COLOUR.sub("", text).splitlines()
+        self._lines = split_lines(_COLOUR.sub("", text))
         self.text = "\n".join(self._lines)
         self._at = 0
         self._known: set[int] = set()
@@ -184,5 +185,5 @@ _LONGEST = 200
 
 def first_line(text: str) -> str:
     """Return the first line with words, 200 characters of it; `no output` where there is none."""
-    said = (line.strip() for line in text.splitlines() if any(each.isalnum() for each in line))
+    said = (line.strip() for line in split_lines(text) if any(each.isalnum() for each in line))
     return next((line[:_LONGEST] for line in said), "no output")
