@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 WHEELHOUSE ?= build/wheelhouse
 EXTRAS ?= [apprise,postgres,prometheus,stacks]
-.PHONY: demo test suite compiled quick light pythons packages examples wheelhouse lint format docs bench truth soak chaos audit \
+.PHONY: demo test suite compiled quick light pythons packages examples wheelhouse lint format docs bench truth soak chaos fuzz audit \
 	clean
 
 demo: $(VENV)/installed
@@ -95,6 +95,11 @@ soak: $(VENV)/developing
 chaos: $(VENV)/developing
 	scripts/packages
 	$(BIN)/python -m benchmarks.chaos $(CHAOS)
+
+# All readers of foreign text under libFuzzer, five minutes. FUZZ="--minutes 60 --corpus FOLDER quota"
+fuzz: $(VENV)/developing
+	$(BIN)/python -m pip install --quiet atheris
+	nice $(BIN)/python -m tests.parsers.fuzz $(FUZZ)
 
 audit: $(VENV)/developing
 	$(BIN)/python -m pip install --quiet pip-audit

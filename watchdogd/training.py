@@ -623,7 +623,7 @@ def _slurm_end(job: str) -> float | None:
 
 def _pbs_end(job: str) -> float | None:
     """Return the same of a job of PBS, by `qstat -f`: its start and the walltime that it asked for."""
-    said = dict(re.findall(r"^ +([\w.]+) = (.+?)\s*$", _answer(["qstat", "-f", job]), re.MULTILINE))
+    said = dict(re.findall(r"^ +([\w.]+) = (.*\S)", _answer(["qstat", "-f", job]), re.MULTILINE))
     if not said:
         return None
     limit = _walltime(said.get("Resource_List.walltime", ""))

@@ -5,22 +5,45 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from tests.parsers.gpu_samples import sample
-from watchdogd.batch import pending_reasons, qstat, sacct, scontrol, sinfo, slurm, slurmtext, squeue
+from tests.notify.values import letter
+from tests.parsers.gpu_samples import sample, sample_bytes
+from tests.servers import ras
+from watchdogd import training
+from watchdogd.batch import (
+    node_steps,
+    pending_reasons,
+    qstat,
+    sacct,
+    scontrol,
+    sinfo,
+    slurm,
+    slurmtext,
+    squeue,
+)
 from watchdogd.chain.live_links import begins_of
 from watchdogd.checks import checkpoint_files
 from watchdogd.config.loading import parse
+from watchdogd.doctor import setup_wizard, tools
 from watchdogd.home import lease_record
-from watchdogd.parsers import faulthandler, guard_heartbeat, nagios, probe_sample, pyspy
+from watchdogd.notify import mail_replies
+from watchdogd.notify.answers import EVERYBODY
+from watchdogd.notify.http_client import WebReply
+from watchdogd.notify.slack_reactions import SlackReactions
+from watchdogd.parsers import faulthandler, guard_heartbeat, nagios, nccl_ras, probe_sample, pyspy
 from watchdogd.parsers import probe_sample as probes
 from watchdogd.parsers.gpu import amd_smi, kernel_log, node_script, nvidia_smi, rocm_smi
-from watchdogd.parsers.logs import failures, line_shapes, log_lines, measures, progress
+from watchdogd.parsers.logs import failures, line_shapes, log_lines, measures, progress, structured_files
 from watchdogd.parsers.quota import beegfs, gpfs, lfs_quota, repquota, site_tool, zfs_btrfs_ceph
-from watchdogd.preflight import inspection
+from watchdogd.plugins.log_staleness import replay
+from watchdogd.plugins.project_hours import budgets
+from watchdogd.preflight import affinity, gpu_trial, inspection, surroundings
+from watchdogd.probe import node_answers, node_ranks
 from watchdogd.stacks import node_stacks, stack_collection
 from watchdogd.system import mounts
 from watchdogd.system.times import parse_walltime
@@ -139,6 +162,76 @@ ReservationName=maint StartTime=2026-11-28T10:00:00 EndTime=2026-11-29T10:00:00
 """
 
 
+RAS_JSON = """{"nccl_version": "2.28.9", "communicators": [{"hash": "0x5b", "size": 2, "ranks": [{"rank": 0, "pid": 7, "host": "n1", "nvml_dev": 0,
+ "collective_counts": {"AllReduce": 12}, "status": {"init_state": 0, "async_error": 0, "abort_flag": false,
+  "finalize_called": false, "destroy_flag": false}}], "missing_ranks": []}]}
+"""
+SSHARE = """root|||cpu=900,node=40
+ six||gres/gpu=6000|cpu=900,gres/gpu=3000
+  six|ines|gres/gpu=1200|cpu=60,gres/gpu=600
+"""
+MAIL = """From: Ines <ines@example.org>
+To: watch@example.org
+Message-ID: <r1@example.org>
+In-Reply-To: <m1@example.org>
+Content-Type: multipart/alternative; boundary="b"
+
+--b
+Content-Type: text/html; charset="utf-8"
+
+<div>silence 2h</div><blockquote>it</blockquote>
+--b--
+"""
+REACTIONS = """{"ok": true, "message": {"reactions": [{"name": "eyes", "users": ["U0000A11CE"]}]},
+ "user": {"profile": {"display_name": "Ines"}, "is_bot": false}}"""
+RANKS = """@@ node n1
+  0: @@ rank 0 0 n1 0-3 0|0-3|0000:9b:00.0=0-3=0x2330=0|GPU0	X	0-3	0|
+@@ rank 1 1 n1 4,5 |
+"""
+
+
+class _Slack:
+    """Slack, for whatever one asks."""
+
+    host = "slack.test"
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def post(self, *_: object) -> WebReply:
+        return WebReply(200, self._text, None)
+
+
+def _reactions(text: str) -> object:
+    reader = SlackReactions("xoxb-1", "http://127.0.0.1:9", ("U0000A11CE",))
+    reader.close()
+    reader._web = _Slack(text)  # type: ignore[assignment]
+    return reader.read([replace(letter(channel="bot"), receipt="C1 1.2")])
+
+
+def _reply(text: str) -> object:
+    parsed = mail_replies._parsed([(b"1 (RFC822)", text.encode("utf-8", "surrogatepass"))])
+    return mail_replies.reply_of(parsed, letter(channel="mail"), EVERYBODY)
+
+
+def _of_guard(text: str) -> object:
+    try:
+        return training._tables(text)
+    except (ValueError, RecursionError):  # as `_configured` expects it
+        return None
+
+
+def _events(text: str) -> object:
+    data = text.encode("latin-1", "replace")
+    found = []
+    for name in (".tfevents.1.n1", ".csv", ".log", "trainer_state.json"):
+        with tempfile.NamedTemporaryFile(suffix=name) as file:
+            file.write(data)
+            file.flush()
+            found.append(structured_files.read(file.name, data, timed=True))
+    return found
+
+
 def _log(text: str) -> object:
     """All that is read of a training's log."""
     found, _ = log_lines.read_lines(text.encode("utf-8", "surrogatepass"))
@@ -193,6 +286,68 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "faulthandler": (faulthandler.handed, FAULT),
     "py-spy": (pyspy.read, SPY),
     "py-spy json": (pyspy.read, SPY_JSON),
+    "ras": (
+        lambda text: nccl_ras.accused(nccl_ras.read(text)),
+        ras.text(
+            ras.mismatch(
+                [
+                    "3 ranks have launched up to operation 7",
+                    f"Rank 1 has launched up to operation 8 -- {ras.gpu(1, 61)}",
+                ]
+            )
+        ),
+    ),
+    "ras json": (lambda text: nccl_ras.accused(nccl_ras.read(text)), RAS_JSON),
+    "ranks of a node": (node_ranks.read, PARTS),
+    "usage of a node": (node_answers._node_heard, f"@@ node n1\n{PROBED}"),
+    "gpus of a probe": (node_answers._gpu_sample, PROBED),
+    "srun": (node_steps._texts, f"0: @@ node n1\n1: @@ node n2\n0: {PROBED}\n"),
+    "srun errors": (
+        node_steps.reason,
+        "srun: error: Unable to create step for job 88: Invalid node name specified\n",
+    ),
+    "sacct steps": (sacct.read_steps, END.replace("88", "88.0", 1)),
+    "scontrol users": (scontrol.users, SCONTROL),
+    "scontrol files": (lambda text: scontrol.files(text, "88"), SCONTROL),
+    "scontrol demand": (
+        lambda text: (
+            scontrol.demand(text),
+            scontrol.excluded(text),
+            scontrol.requested(text),
+            scontrol.is_heterogeneous(text),
+        ),
+        SCONTROL,
+    ),
+    "sinfo usable": (sinfo.usable, "n1|idle|\nn2|down*|gpu\n"),
+    "sshare": (lambda text: budgets.of_sshare(text, "six", "ines", ""), SSHARE),
+    "sreport": (lambda text: budgets.of_sreport(text, "six", "gres/gpu", 100.0), "six||120\nsix|ines|120\n"),
+    "hours of a site": (
+        lambda text: budgets.of_command(text, r"(?P<used>[\d.]+)/(?P<limit>[\d.]+)", "", "hours", "q"),
+        "six 12.5/100",
+    ),
+    "affinity": (lambda text: list(affinity.judge(affinity.read(text, {"n1": affinity.cpus("0-7")}))), RANKS),
+    "mask": (affinity.cpus, "0-3,8"),
+    "threads": (inspection.read_cpus, "Cpus_allowed_list:\t0-3,8\n"),
+    "gpu trial": (
+        gpu_trial.read,
+        "@@ torch 2.4\n@@ gpu 0 ok\n@@ gpu 1 fail it is broken\n@@ reduce ok 0.004\n",
+    ),
+    "stripes": (surroundings.stripes, "4\n"),
+    "time of a line": (
+        lambda text: replay.time_of(text, 1795800000.0),
+        "Sat Nov 28 03:12:44 2026 2026-11-28T10:11:12 iteration 3",
+    ),
+    "metric files": (_events, sample_bytes("events.out.tfevents.1800000000.n1") + "step,loss\n1,2.5\n"),
+    "reply": (_reply, MAIL),
+    "reactions": (_reactions, REACTIONS),
+    "crontab": (partial(tools.judge_cron, alive=True), "*/5 * * * * watchdogd ensure\n"),
+    "tables of a Guard": (_of_guard, CONFIG),
+    "tables of an old Guard": (training._run_tables, CONFIG),
+    "times of a Guard": (
+        lambda text: (training._walltime(text), training._pbs_time(text), training._parse_end(text)),
+        "1-02:03:04",
+    ),
+    "wizard": (partial(setup_wizard.appended, table="[runs.x]\n"), CONFIG),
     "nagios": (partial(nagios.read, 0), "OK - fine | a=1.5s;2:;@3:4;0;9 'b c'=1GB\nlong | d=2"),
     "tracker": (lambda text: checkpoint_files.read_tracker("/x", text, 1.0), "global_step1000"),
     "lease": (

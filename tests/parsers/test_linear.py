@@ -21,12 +21,16 @@ FOREIGN = (
     "plugins",
     "batch",
     "chain",
-    "home/lease_record.py",
-    "doctor/setup_wizard.py",
+    "stacks",
+    "preflight",
+    "remediation",
+    "notify",
+    "probe",
+    "home",
+    "doctor",
+    "system",
+    "cli/output.py",
     "units.py",
-    "stacks/node_stacks.py",
-    "system/mounts.py",
-    "system/number.py",
 )
 """What reads foreign text: packages and modules."""
 MATCHED = {"parsers.gpu.kernel_log._AMD_REPORTS": "match", "batch.pending_reasons._LIKE": "fullmatch"}

@@ -167,7 +167,7 @@ class _Trimmed:
 
     def write(self, text: str) -> int:
         """rich writes whole lines."""
-        return self._file.write(re.sub(r" +(?=\n)", "", text))
+        return self._file.write(re.sub(r"(?<! ) +(?=\n)", "", text))
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._file, name)

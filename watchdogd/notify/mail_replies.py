@@ -106,7 +106,7 @@ class MailReplies:
         fresh = [uid for uid in found.split()[-LOOKED_AT:] if (validity, uid) not in self._seen]
         for uid in fresh:
             head = _parsed(mailbox.uid("FETCH", uid.decode(), _HEADS)[1])
-            said = " ".join(str(head.get(name, "")) for name in ("In-Reply-To", "References"))
+            said = " ".join(_header(head, name) for name in ("In-Reply-To", "References"))
             about = next((letters[each] for each in reversed(_ID.findall(said)) if each in letters), None)
             if about is not None:
                 whole = _parsed(mailbox.uid("FETCH", uid.decode(), f"(BODY.PEEK[]<0.{SIZE}>)")[1])
@@ -122,7 +122,14 @@ class MailReplies:
 
 
 def reply_of(letter: EmailMessage, about: Notification, allowed: Sequence[str]) -> PersonAnswer | None:
-    """Return what a letter answers; None where a program wrote it, or somebody who does not count."""
+    """Return what a letter answers; None where a program or a stranger wrote it, or it is odd."""
+    try:
+        return _reply_of(letter, about, allowed)
+    except Exception:  # noqa: BLE001 - Python's parser of letters raises errors of any kind over odd ones
+        return None
+
+
+def _reply_of(letter: EmailMessage, about: Notification, allowed: Sequence[str]) -> PersonAnswer | None:
     name, address = _author(letter)
     if _automatic(letter) or _forged(letter) or not address or not counts(address, allowed):
         return None
@@ -149,8 +156,15 @@ def _forged(letter: EmailMessage) -> bool:
     return any("dmarc=fail" in str(each).lower() for each in letter.get_all("Authentication-Results", ()))
 
 
+def _header(letter: EmailMessage, name: str) -> str:
+    try:
+        return str(letter.get(name, ""))
+    except Exception:  # noqa: BLE001 - as in `reply_of`
+        return ""
+
+
 def _said(letter: EmailMessage, header: str) -> str:
-    return str(letter.get(header, "")).partition(";")[0].strip().lower()
+    return _header(letter, header).partition(";")[0].strip().lower()
 
 
 def _author(letter: EmailMessage) -> tuple[str, str]:

@@ -43,7 +43,7 @@ _OPEN = frozenset(
 """What leaves somebody something to do."""
 
 
-_ONE_OF_MANY = re.compile(r"\S*[/\d]\S*")
+_ONE_OF_MANY = re.compile(r"[^\s/\d]*+[/\d]\S*+")
 
 
 def compose(

@@ -57,7 +57,7 @@ MI250X_FIRST = (48, 56, 16, 24, 0, 8, 32, 40)
 _RANK = re.compile(
     r"^(?: *\d+: )?@@ rank (\d+) (\d+) (\S+) ([\d,-]+) ([^\s|]*)\|([\d,\- ]*)(.*)$", re.MULTILINE
 )
-_TOPO = re.compile(r"GPU([0-9]+)\t(?:[^\t]*[A-Z][^\t]*\t)*+ *([0-9,-]+)")
+_TOPO = re.compile(r"GPU([0-9]++)\t(?:[^\tA-Z]*+[A-Z][^\t]*+\t)*+ *([0-9,-]+)")
 """A row of `nvidia-smi topo -m`: CPU Affinity is the first column behind the matrix, of numbers alone."""
 _UNUSED = 0.25
 """Share of a node's cores that no rank may use, from which that is told."""

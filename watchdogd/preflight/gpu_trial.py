@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from watchdogd.plugin import Status
 from watchdogd.preflight.verdicts import Finding
 from watchdogd.stacks import stack_folding
+from watchdogd.system.number import digits, real
 
 PROGRAM = r"""
 import datetime, os, sys, time
@@ -95,8 +96,8 @@ def read(text: str) -> Tried:
         torch="" if torch is None or torch[1] else torch[2],
         missing=torch[2] if torch and torch[1] else "",
         gpus=len(gpus),
-        faults={int(number): why for number, verdict, why in gpus if verdict == "fail"},
-        reduced=float(reduce[2]) if reduce and well else None,
+        faults={digits(number): why for number, verdict, why in gpus if verdict == "fail"},
+        reduced=real(reduce[2]) if reduce and well else None,
         broken=reduce[2] if reduce and not well else "",
     )
 

@@ -25,6 +25,7 @@ _COMMUNICATION = re.compile(
     r"|accelerate/utils/operations|megatron/.*p2p_communication)"
 )
 _AUTOGRAD = re.compile(r"(?:^|/)torch/(?:autograd/|_tensor\.py)")
+_LAST_NUMBER = re.compile(r"(?<!\d)(\d{1,18}+)(?!\d)(\D*+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +186,10 @@ def names(values: Iterable[str]) -> str:
     numbered: dict[tuple[str, int, str], list[int]] = defaultdict(list)
     plain = []
     for name in dict.fromkeys(values):
-        match = re.fullmatch(r"(.*?)(\d+)(\D*)", name)
+        match = _LAST_NUMBER.search(name)
         if match:
-            padded = len(match[2]) if match[2].startswith("0") else 0
-            numbered[match[1], padded, match[3]].append(digits(match[2]))
+            padded = len(match[1]) if match[1].startswith("0") else 0
+            numbered[name[: match.start()], padded, match[2]].append(digits(match[1]))
         else:
             plain.append(name)
     return ",".join(sorted([*plain, *_joined(numbered)]))

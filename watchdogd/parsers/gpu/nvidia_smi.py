@@ -82,7 +82,7 @@ def _more(cells: Sequence[str]) -> values.Facts:
         "temperature": sensors[2],
         "power": sensors[4],
         "power cap": sensors[5],
-        "utilisation": cells[2].split()[0],
+        "utilisation": next(iter(cells[2].split()), ""),
     }
     return {**facts, "memory used": memory[1], "memory total": memory[2]} if memory else facts
 
