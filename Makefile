@@ -76,7 +76,9 @@ format: $(VENV)/developing
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# It runs the demo, and records its terminal and its page (docs/demo/): that needs chromium, and unshare's namespaces.
 docs: $(VENV)/developing
+	$(BIN)/python scripts/recording.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(VENV)/developing

@@ -22,12 +22,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.docs.test_recording import masked, shown
 from tests.waiting import wait_until
 from watchdogd.demo import disk, story, toy_training
 from watchdogd.demo.stage import Mailbox, PostedAlert, StageView
 from watchdogd.parsers.quota.models import BYTES, INODES
 from watchdogd.parsers.quota.site_tool import read_json
 from watchdogd.plugin import STOPPED
+from watchdogd.system.account import own_name
 
 COMMAND = [sys.executable, "-m", "watchdogd", "demo"]
 SOON = 120.0
@@ -83,6 +85,7 @@ def test_the_whole_story_on_a_machine_without_slurm(tmp_path: Path) -> None:
     place, empty = tmp_path / "tmp", tmp_path / "bin"
     place.mkdir()
     empty.mkdir()
+    (empty / "watchdogd").symlink_to(Path(sys.executable).with_name("watchdogd"))
     begin = time.monotonic()
     done = subprocess.run(
         COMMAND,
@@ -115,6 +118,8 @@ def test_the_whole_story_on_a_machine_without_slurm(tmp_path: Path) -> None:
     assert re.search(r"watchdogd init .*watchdogd check .*watchdogd start --local ", words)
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+    now = "".join(done.stdout.split()).replace(str(place), "/tmp").replace(f"by{own_name()}:", "byalice:")
+    assert masked(now) == masked(shown()), "docs/demo/ shows what was so once: run `make docs`"
 
 
 def test_a_terminal_has_a_live_table_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
