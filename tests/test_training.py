@@ -28,6 +28,7 @@ import pytest
 from tests.lab.controlgroup import control_group
 from tests.waiting import wait_until
 from watchdogd import training
+from watchdogd.parsers import faulthandler
 from watchdogd.training import NOTHING, Guard, Wish, file_name, places
 
 SOURCE = Path(training.__file__)
@@ -697,6 +698,35 @@ def test_a_hung_loop_tells_its_stacks_on_request(home: Path) -> None:
     assert json.loads(first)["pid"] == process.pid
     assert "in wait_for_a_collective" in rest
     assert stat.S_IMODE(answer.stat().st_mode) == 0o600
+
+
+def test_where_a_rank_spends_its_steps_is_told_on_request(
+    home: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_batch() -> None:
+        time.sleep(0.004)
+
+    monkeypatch.setattr(training, "CHORES_EVERY", 0.02)
+    monkeypatch.setattr(training, "LOOK_EVERY", 0.003)
+    monkeypatch.setenv("RANK", "1")
+    guard, asked, answer = make(), home / "inbox" / "run-17.stacks-request", in_inbox(home, "stacks", "txt")
+    for step in range(2000):
+        load_batch()
+        guard.poll(step=step)
+        if step == 50:
+            asked.touch()
+        if answer.exists():
+            break
+    found = faulthandler.handed(answer.read_text())
+    assert found
+    assert found.looks
+    assert found.rank == 1
+    assert found.looks.number >= training.LOOKS
+    assert found.looks.steps >= training.STEPS
+    assert 0.004 <= found.looks.step_seconds < 0.1
+    _, frames = max(found.looks.places, key=lambda place: place[0])
+    assert frames[0].function == "load_batch"
+    assert not found.looks.synchronous  # without torch
 
 
 def test_an_old_request_is_no_request_until_it_is_touched(

@@ -74,6 +74,8 @@ PATIENCE = 0.5  # seconds that poll waits for a file system that does not answer
 START_PATIENCE = 10.0  # the same for exit_if_stopped, where nothing is lost by waiting
 BEAT_EVERY = 5.0  # seconds between heartbeats
 CHORES_EVERY = 5.0  # seconds between two looks for a stacks request
+LOOK_EVERY = 0.5  # seconds between two looks at where the loop stands, where there are several ranks
+LOOKS, STEPS, DEPTH = 16, 3, 8  # looks and steps that say how a rank spends a step, and frames of a look
 GPU_EVERY = 60.0  # seconds between two looks at the GPU's memory
 SLURM_DEADLINE = 10.0  # seconds for one squeue
 SLURM_EVERY = 600.0  # rank 0 reads the end of its job so often
@@ -786,11 +788,20 @@ class Aside:
             self._thread = None
 
 
+class _Look(NamedTuple):
+    """Where the loop stood, its frames innermost first, after which step, and when that was polled."""
+
+    polled: float
+    step: int
+    place: tuple[tuple[str, str, int], ...]
+
+
 class Chores:
     """Does work every few seconds, or at once when woken, in a thread that a hung loop does not stop."""
 
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
+    def __init__(self, work: Callable[[], None], glance: Callable[[], float]) -> None:
+        """`glance` is done in between; it returns the seconds until it is to be done again."""
+        self._work, self._glance = work, glance
         self._woken = threading.Event()
         self._closed = self._inline = False
         self._thread = threading.Thread(target=self._run, name="watchdogd-chores", daemon=True)
@@ -804,7 +815,9 @@ class Chores:
         while not closing:
             closing = self._closed
             self._work()
-            self._woken.wait(0.0 if closing else CHORES_EVERY)
+            due = time.monotonic() + (0.0 if closing else CHORES_EVERY)
+            while not self._woken.is_set() and time.monotonic() < due:
+                self._woken.wait(min(self._glance(), max(due - time.monotonic(), 0.0)))
             self._woken.clear()
 
     def wake(self) -> None:
@@ -880,7 +893,7 @@ class Guard:
         self._start_state()
         if not self._at_home.ask(self._begin, START_PATIENCE):
             self._say("hung", f"{_home(self._home)} does not answer: the default switches count")
-        self._chores = Chores(self._do_chores)
+        self._chores = Chores(self._do_chores, self._glance)
         if signals:
             self._signals = (signal.SIGUSR1, signal.SIGTERM, *((signal.SIGCONT,) if self._auto else ()))
             self._hear_signals("they are from the first poll in the main thread on")
@@ -895,6 +908,8 @@ class Guard:
         self._due = 0.0  # when to look again, as time.monotonic()
         self._last = float("inf")  # when poll was called last; no step is timed before the first
         self._steps: collections.deque[float] = collections.deque([0.0], maxlen=1000)
+        self._loop = 0  # the thread that polls
+        self._looks: collections.deque[_Look] = collections.deque(maxlen=600)
         self._save_seconds: float | None = None
         self._step: Any = None
         self._loss: Any = None
@@ -1027,6 +1042,7 @@ class Guard:
 
     def _refresh(self, now: float) -> None:
         self._adopt()
+        self._loop = threading.get_ident()
         self._hear_signals("call poll in the main thread")
         self._due = now + self._every
         if not self._ask(self._look, PATIENCE):
@@ -1087,7 +1103,7 @@ class Guard:
         if os.getpid() != self._pid:
             self._pid = os.getpid()
             self._at_home, self._elsewhere = Aside(), Aside()
-            self._chores = Chores(self._do_chores)
+            self._chores = Chores(self._do_chores, self._glance)
 
     def _judge(self, now: float) -> None:
         save = self._reason("save")
@@ -1270,9 +1286,49 @@ class Guard:
             return
         with _replacing(self._inbox("stacks", "txt"), self._mode()) as file:
             step = self._step if isinstance(self._step, int) else None  # reading a tensor waits for its GPU
-            file.write(json.dumps({**self._who(), "step": step}) + "\n")
+            file.write(json.dumps({**self._who(), "step": step, **self._looked()}) + "\n")
             file.flush()
             faulthandler.dump_traceback(file=file, all_threads=True)
+
+    def _glance(self) -> float:
+        """Note where the loop stands, and return the seconds until the next look: no rhythm of steps' own.
+
+        Ranks in step take the same time for one: what differs is how much of it each waits for the others.
+        """
+        if self._rank is None or not self._loop:
+            return CHORES_EVERY
+        with self._telling("looks", "what a slow rank does is not known"):
+            self._look_at_loop()
+        return LOOK_EVERY * (0.5 + time.monotonic() * 997 % 1)
+
+    def _look_at_loop(self) -> None:
+        place: list[tuple[str, str, int]] = []
+        frame = sys._current_frames().get(self._loop)
+        while frame and len(place) < DEPTH:
+            place.append((frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno))
+            frame = frame.f_back
+        if isinstance(self._step, int) and self._last < float("inf"):
+            self._looks.append(_Look(self._last, self._step, tuple(place)))
+
+    def _looked(self) -> dict[str, Any]:
+        """Return where the loop stood in the last looks, and the time of a step meanwhile, if that is known.
+
+        `synchronous`: who waits for other ranks stands in that call, and does not queue up work for a GPU.
+        """
+        looks = list(self._looks)
+        taken = looks[-LOOKS:]
+        while len(taken) < len(looks) and taken[-1].step - taken[0].step < STEPS:
+            taken = looks[-len(taken) - 1 :]
+        steps = taken[-1].step - taken[0].step if taken else 0
+        if steps < 1:
+            return {}
+        places = collections.Counter(look.place for look in taken).most_common(LOOKS)
+        return {
+            "steps": steps,
+            "step_seconds": (taken[-1].polled - taken[0].polled) / steps,
+            "looks": [[times, place] for place, times in places],
+            "synchronous": _waits_in_calls(),
+        }
 
     def _read_job_end(self) -> None:
         end = self._job_end
@@ -1471,12 +1527,25 @@ def torch_agree(group: Any = None) -> Agree:
         if not (dist.is_available() and dist.is_initialized()):
             return code
         backend = str(dist.get_backend(group))
-        on_processor = any(name in backend for name in ("gloo", "mpi"))
-        value = torch.tensor([code], device="cpu" if on_processor else _accelerator())
+        value = torch.tensor([code], device="cpu" if _on_processor(backend) else _accelerator())
         dist.all_reduce(value, op=dist.ReduceOp.MAX, group=group)
         return int(value.item())
 
     return agree
+
+
+def _on_processor(backend: str) -> bool:
+    return any(name in backend for name in ("gloo", "mpi"))
+
+
+def _waits_in_calls() -> bool:
+    """Return whether torch's ranks meet on processors, and no accelerator is in use."""
+    torch, dist = sys.modules.get("torch"), sys.modules.get("torch.distributed")
+    if torch is None or dist is None or not (dist.is_available() and dist.is_initialized()):
+        return False
+    devices = (getattr(torch, name, None) for name in ("cuda", "xpu", "npu", "hpu"))
+    in_use = any(getattr(device, "is_initialized", bool)() for device in devices)
+    return _on_processor(str(dist.get_backend())) and not in_use
 
 
 def _accelerator() -> Any:

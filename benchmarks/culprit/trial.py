@@ -26,7 +26,7 @@ from watchdogd.home.layout import Home
 from watchdogd.notify.notification import Message
 from watchdogd.plugin import Status
 from watchdogd.probe import node_ranks
-from watchdogd.remediation import accusations
+from watchdogd.remediation import accusations, slow_suspects
 from watchdogd.stacks import node_stacks
 
 FAULTS = {
@@ -204,7 +204,7 @@ def _ask_sources(trial: Trial, outcome: Outcome, folder: Path, launcher: int, en
             outcome.knew.setdefault("log", round(time.time() - began, 1))
         ranks = node_ranks.look("here", node_stacks.below([launcher]), time.monotonic() + 6.0)
         slow = trial.fault == "slow"
-        found = accusations.of_slow([ranks], ()) if slow else accusations.of_nodes([ranks], ())
+        found = slow_suspects.of_slow([ranks], ()) if slow else accusations.of_nodes([ranks], ())
         for each in found:
             gpu = each.rank is None and each.gpu == VICTIM
             if each.rank == VICTIM or gpu:

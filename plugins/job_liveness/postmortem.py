@@ -21,6 +21,8 @@ from watchdogd.parsers.logs.failure_patterns import OF_NODES
 from watchdogd.parsers.logs.failures import Cause
 from watchdogd.parsers.logs.log_lines import LogLine
 from watchdogd.parsers.logs.progress_forms import WORK
+from watchdogd.parsers.logs.root_causes import MISMATCH
+from watchdogd.stacks import rank_tracebacks
 from watchdogd.system.number import count
 from watchdogd.units import format_duration
 
@@ -108,6 +110,8 @@ def _cause(job: Remains, lines: Sequence[LogLine], outputs: Sequence[str]) -> Po
     core = cause_lookups.core_file(job.work_dir, job.started_at or 0.0) if dumped else ""
     guilty = _guilty(cause, job, read) if cause.kind in OF_NODES else ""
     words = cause_lookups.words(cause, node or guilty, core)
+    if cause.kind == MISMATCH and (odd := rank_tracebacks.odd_one(lines)):
+        words += f": {odd}"
     nodes = slurmtext.expand_hostlist(job.nodes)
     alone = len(nodes) == 1 and not (cause.node or node or guilty)
     return PostMortem(f"{words}, node {nodes[0]}" if alone else words, node=guilty)

@@ -144,7 +144,7 @@ def _pace(log: RunLog) -> Iterator[Result]:
             short = f"slow: a token takes {slower} than at best"
         longer = f"{slower} for the same work"
         said = warning(short, subject="throughput").saying(longer)
-        yield replace(said, kind=SLOW, short=short)
+        yield replace(said, kind=SLOW, short="slow")
     else:
         usual = "iterations take as long as they did"
         yield ok(usual, subject="throughput").ending("as fast as before again")

@@ -170,7 +170,23 @@ def test_nodes_under_suspicion_are_left_out_beside_those_of_the_script(desk: Des
     submitted = "submitted as job 777, without n17 (under suspicion)"
     assert outcome.text == f"{desk.home.path}/train.slurm is {submitted}"
     assert outcome.short == f"train.slurm {submitted}"
-    assert "--exclude=n1,n17" in desk.ran[0]
+    assert "--exclude=n1,n17" in desk.ran[-1]
+
+
+@pytest.mark.parametrize("partition", ["#SBATCH -p gpu\n", ""])
+def test_a_resubmitted_job_has_enough_nodes_to_start_on(desk: Desk, partition: str) -> None:
+    """Slurm refuses a list that leaves it too few, but not where those that are left are drained."""
+    desk.jobs = ()
+    (desk.home.path / "train.slurm").write_text(f"#!/bin/sh\n{partition}#SBATCH -N 2-4\n#SBATCH -C h200\n")
+    for node in ("n7", "n8"):
+        suspect_nodes.add(desk.home, node, "glide", "", 3600, by_hand=False)
+    nodes = "n5|idle|h200\nn6|drained|h200\nn7|idle|h200\nn8|idle|h200\nn9|idle|a100\n"
+    desk.answers["--noheader"] = nodes if partition else f"small gpu*\n{nodes}"
+    outcome = desk.do("resubmit", "train.slurm")
+    left = "not without n7: the job needs 2 of the 3 nodes that work"
+    assert outcome.short == f"train.slurm submitted as job 777, without n8 (under suspicion); {left}"
+    assert "--exclude=n8" in desk.ran[-1]
+    assert "--partition=gpu" in desk.ran[-2]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,11 @@ import pytest
 
 from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home
+from watchdogd.incidents.message_wording import first_line
 from watchdogd.incidents.models import EventKind, Incident, IncidentEvent
-from watchdogd.plugin import Job, Result, Run, Status
+from watchdogd.parsers.gpu.models import Gpu
+from watchdogd.parsers.stack_models import Frame, LoopLooks
+from watchdogd.plugin import SLOW, Job, Result, Run, Status
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
 from watchdogd.remediation import stall_inquiry
 from watchdogd.remediation.models import EVIDENCE, ActionRecord, ActionTask
@@ -65,7 +68,40 @@ def test_a_node_is_put_under_suspicion_by_strong_evidence_alone(
     home: Home, monkeypatch: pytest.MonkeyPatch, state: str, backend: str, at: str, listed: list[str]
 ) -> None:
     stopped(home, monkeypatch, state, backend, at)
-    assert [each.node for each in suspect_nodes.listed(home)] == listed
+    found = suspect_nodes.listed(home)
+    assert [each.node for each in found] == listed
+    assert {each.reason for each in found} <= {"incident 3: rank 7 (pid 200) is stopped by a signal"}
+
+
+def test_a_slow_run_says_who_slows_it_down_in_its_first_line(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(_task: ActionTask, seen: RunEvidence) -> None:
+        seen.nodes = (
+            NodeRanks("n1", (), (), gpus=(Gpu(0), Gpu(1))),
+            NodeRanks("n2", (), (), gpus=(Gpu(3, throttled=("HW",)),)),
+        )
+        waits = Frame("backward", "torch/_tensor.py", 7, "/x/site-packages/torch/_tensor.py")
+        work = Frame("main", "train.py", 4, "/home/train.py")
+        seen.guards = tuple(
+            Process(f"n{rank // 4 + 1}", rank + 7, rank, looks=LoopLooks(9, 1.9, ((20, (where,)),), True))
+            for rank, where in enumerate([*[waits] * 4, *[work] * 2])
+        )
+
+    monkeypatch.setattr(stall_inquiry, "_ask_nodes", ask)
+    incident = Incident(3, "glide/log_staleness", "glide", "glide", "", Status.WARNING, 0.0, "slow")
+    long = "slow: 1.93 s an iteration, 1.12 s at best"
+    event = IncidentEvent(
+        EventKind.OPENED, 0.0, "glide/log_staleness", "glide", "glide", long, incident=incident
+    )
+    jobs = (Job("501", "501", "glide", "ann", "RUNNING", nodes="n[1-2]"),)
+    task = ActionTask(ActionRecord(3, "glide", "on_hang", EVIDENCE, 0.0), incident, home, queue=jobs)
+    result = Result(Status.WARNING, long, kind=SLOW, short="slow")
+    (told,) = stall_inquiry.with_evidence([StallInquiry(event, result, task, stacks=True)], [event])
+    why = "node n2 takes 1.9 s a step of its own, the others 0 s: its GPU 3 is throttled (HW)"
+    assert told.told == f"slow: {why}"
+    assert first_line("WARNING", "glide", told.summary, "", told.suspect) == f"[WARNING] glide: slow: {why}"
+    assert long in told.details
 
 
 def test_a_home_that_hangs_does_not_delay_the_message(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

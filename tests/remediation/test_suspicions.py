@@ -363,6 +363,8 @@ def test_notes_where_nobody_is_accused() -> None:
     assert list(accusations.notes([node(1), node(2)])) == [
         "NCCL: all ranks have launched the same operations: is it the network, or a GPU?"
     ]
+    others = replace(process(0), env={"WORLD_SIZE": "2"})
+    assert list(accusations.notes([node(1, processes=(others,), total=4)])) == []  # of another run
     assert list(accusations.notes([node(1), node(2, even=False)])) == [
         "NCCL: its communicators differ, and nobody stands out"
     ]
@@ -373,59 +375,3 @@ def test_notes_where_nobody_is_accused() -> None:
     ]
     assert list(accusations.notes([node(1, moving=True)])) == ["NCCL: its operation counts still grow"]
     assert list(accusations.notes([node(1, ras="")])) == []
-
-
-def test_who_is_behind_in_most_looks_slows_the_run_down() -> None:
-    nodes = [node(1, moving=True), node(2, moving=True, lagging=(behind(looks=5),))]
-    (found,) = accusations.of_slow(nodes, [])
-    assert (found.rank, found.node, found.gpu, found.strength) == (5, "n2", 1, FAIR)
-    assert found.what == "has launched fewer operations than the others in 5 of 6 looks"
-
-
-def cards(
-    *clocks: float,
-    throttled: str = "",
-    utilisation: float = 98.0,
-    watts: float | None = None,
-    name: str = "H200",
-) -> tuple[Gpu, ...]:
-    return tuple(
-        Gpu(
-            index=number,
-            name=name,
-            power_w=watts,
-            power_cap_w=700.0,
-            clock_mhz=clock,
-            utilisation=utilisation,
-            throttled=(throttled,) if throttled and not number else (),
-        )
-        for number, clock in enumerate(clocks)
-    )
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "said"),
-    [
-        (cards(1980, 1980), cards(1970, 1965), []),
-        (cards(1980, 1980), cards(1965, 1200), ["n2 1 works at 1200 MHz, the others at 1972 MHz"]),
-        (cards(1980, 1980), cards(345, 345, utilisation=0), []),
-        (cards(1980), cards(1200), []),
-        (cards(1980, 1980), cards(900, 1980, throttled="hw thermal"), ["n2 0 is throttled (hw thermal)"]),
-        (cards(900, throttled="sw"), cards(900, throttled="sw"), []),
-        (cards(900, throttled="sw"), cards(1900, 1900), ["n1 0 is throttled (sw)"]),
-        (cards(1300, 1300), cards(1980, 1980), []),
-        (cards(1320, 1320, watts=700), cards(*[1980] * 6, watts=124), []),
-        (cards(1320, watts=700), cards(*[1980] * 6, watts=400), []),
-        (
-            cards(1320, watts=400),
-            cards(*[1980] * 6, watts=690),
-            ["n1 0 works at 1320 MHz, the others at 1980 MHz"],
-        ),
-        (cards(1200, name="A100"), cards(*[1980] * 6), []),
-    ],
-)
-def test_gpus_that_work_slower_than_the_others(
-    first: tuple[Gpu, ...], second: tuple[Gpu, ...], said: list[str]
-) -> None:
-    found = accusations.of_slow([node(1, gpus=first), node(2, gpus=second)], [])
-    assert [f"{each.node} {each.gpu} {each.what}" for each in found] == said

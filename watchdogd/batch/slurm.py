@@ -186,6 +186,8 @@ _SCRIPT_OPTIONS = {
     "job-name": "-J",
     "exclude": "-x",
     "nodelist": "-w",
+    "nodes": "-N",
+    "constraint": "-C",
 }
 
 

@@ -34,15 +34,21 @@ _LEAST = 20
 def first_line(word: str, target: str, fact: str, more: str = "", suspect: str = "") -> str:
     """Return `[WORD] TARGET: fact; suspect (and 2 more alerts)`; a long fact loses its end at a word."""
     room = _room(word, target, more, suspect)
-    named = f"; {one_line(suspect, 1000)}" if suspect else ""
+    named = joined("", one_line(suspect, 1000), after=fact)
     if not fits(word, target, fact, more, suspect):
         named = cut(named, room - _LEAST) if suspect else ""
     return _begin(word, target) + cut(one_line(fact, 1000), room - len(named)) + named + _others(more)
 
 
+def joined(fact: str, suspect: str, after: str = "") -> str:
+    """Return `fact; suspect`, or `slow: suspect` where the fact is one word; `after` is a fact left out."""
+    between = "; " if " " in (fact or after) else ": "
+    return f"{fact}{between}{suspect}" if suspect else fact
+
+
 def fits(word: str, target: str, fact: str, more: str = "", suspect: str = "") -> bool:
     """Return whether `first_line` keeps all of the fact and of the suspect."""
-    told = f"{one_line(fact, 1000)}; {one_line(suspect, 1000)}" if suspect else one_line(fact, 1000)
+    told = joined(one_line(fact, 1000), one_line(suspect, 1000))
     return len(told) <= _room(word, target, more, suspect)
 
 

@@ -9,6 +9,7 @@ import enum
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+from watchdogd.incidents import message_wording
 from watchdogd.plugin import Recovery, Result, Status
 
 SELF = "watchdogd"
@@ -247,4 +248,4 @@ class IncidentEvent:
     @property
     def told(self) -> str:
         """Return the fact, and who is suspected."""
-        return f"{self.summary}; {self.suspect}" if self.suspect else self.summary
+        return message_wording.joined(self.summary, self.suspect)

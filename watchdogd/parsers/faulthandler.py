@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from watchdogd.parsers.stack_models import Frame, StackDump, Thread
+from watchdogd.parsers.stack_models import Frame, LoopLooks, StackDump, Thread
 from watchdogd.system.number import needed, real, whole
 from watchdogd.system.smallfile import parse_json
 from watchdogd.system.text import split_lines
@@ -26,7 +26,8 @@ _FRAME = re.compile(r'  File "(?P<path>.*)", line (?P<line>\d+|\?\?\?)(?: in (?P
 class Handed:
     """One Guard's file: who wrote it, when (seconds since the epoch, its node's clock), and the stacks.
 
-    `step` is the last that the training told it; None: none, or a Guard of an earlier version."""
+    `step` is the last that the training told it; None: none, or a Guard of an earlier version. `looks`: at
+    where its loop stands; None where they are too few, or not of several ranks."""
 
     run: str
     host: str
@@ -35,6 +36,7 @@ class Handed:
     rank: int | None = None
     job: str = ""
     step: int | None = None
+    looks: LoopLooks | None = None
 
 
 def read(text: str) -> tuple[Thread, ...]:
@@ -72,15 +74,28 @@ def handed(text: str) -> Handed | None:
             rank=rank if isinstance(rank, int) else None,
             job=str(who.get("job") or ""),
             step=whole(who.get("step")),
+            looks=_looks(who) if "looks" in who else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
+def _looks(who: dict[str, Any]) -> LoopLooks:
+    """Return the looks of a Guard's first line. ValueError, KeyError or TypeError where they are none."""
+    places = tuple(
+        (needed(whole(times)), tuple(placed(str(path), line, str(name)) for name, path, line in place))
+        for times, place in who["looks"]
+    )
+    seconds, steps = needed(real(who["step_seconds"])), needed(whole(who["steps"]))
+    return LoopLooks(steps, seconds, places, who.get("synchronous") is True)
+
+
 def _frame(match: re.Match[str]) -> Frame:
-    path = match["path"]
-    number = whole(match["line"])
-    return Frame(match["function"] or "?", _short(path), number, path)
+    return placed(match["path"], match["line"], match["function"] or "?")
+
+
+def placed(path: str, line: object, function: str) -> Frame:
+    return Frame(function, _short(path), whole(line), path)
 
 
 def _short(path: str) -> str:

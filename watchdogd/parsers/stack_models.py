@@ -105,6 +105,24 @@ class StackDump:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopLooks:
+    """Where a rank's loop stood in several looks, and how often, over so many steps of `step_seconds` each.
+
+    `synchronous`: who waits for other ranks stands in that call, and does not queue up work for a GPU.
+    """
+
+    steps: int
+    step_seconds: float
+    places: tuple[tuple[int, tuple[Frame, ...]], ...]
+    synchronous: bool = False
+
+    @property
+    def number(self) -> int:
+        """Return how many looks there were."""
+        return sum(times for times, _ in self.places)
+
+
+@dataclass(frozen=True, slots=True)
 class StackTrouble:
     """Reason why there is no stack: `kind` is one word, `line` what the tool said, `advice` what to do."""
 

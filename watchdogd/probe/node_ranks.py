@@ -1,7 +1,8 @@
 """On one node: what it knows of who holds a job up. It only reads, and ends within its deadline.
 
 Started on every node at once, it prints `@@ node NAME` and, in short lines, a NodeRanks: the job's ranks with
-their state, what NCCL's RAS says (asked twice, since only what stands still accuses), and the GPUs.
+their state, what NCCL's RAS says (asked twice, since only what stands still accuses), the GPUs, and the
+errors that links count meanwhile.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from watchdogd.parsers.gpu import node_script
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.nccl_ras import BEHIND, Accused
 from watchdogd.parsers.nccl_ras_models import RasReport
+from watchdogd.probe import link_errors
 from watchdogd.probe.nccl_ras_port import USUAL, ask_ras
 from watchdogd.stacks import node_stacks
 from watchdogd.stacks.node_stacks import TrainingProcess
@@ -40,6 +42,8 @@ _STILL = 1.0
 """Seconds between two looks at NCCL's counts."""
 LOOKS, _GROWING, _LATE = 6, 0.5, 2 / 3
 """Looks at counts that grow, seconds between them, and the share of them in which who is slow is behind."""
+_COUNTING = 2.0
+"""Seconds in which links' errors are counted."""
 _ACCUSED = 64
 _HALTED = ("T", "t", "D", "Z", "X")
 """States of /proc in which a process does not run."""
@@ -68,6 +72,7 @@ class NodeRanks:
     `ras` is the version of NCCL that answered, or empty; `moving`: some of its counts grew meanwhile, so that
     nobody is accused for sure. `lagging`: who was behind in most of LOOKS looks, where they grew. `even`: all
     ranks answered, and had launched the same. `total`: the GPUs of the job that RAS knows, 0: not told.
+    `links`: which errors its links counted meanwhile, and how many.
     """
 
     node: str
@@ -80,6 +85,7 @@ class NodeRanks:
     lagging: tuple[Accused, ...] = ()
     even: bool = True
     total: int = 0
+    links: Mapping[str, int] = field(default_factory=dict)
 
 
 def argv(whose: Sequence[str], deadline: float) -> list[str]:
@@ -111,6 +117,7 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
     pool = ThreadPoolExecutor(8)
     asked = {pool.submit(_ras, place, addresses, pids, until) for place in _places(environments.values())}
     shown = pool.submit(_gpus, until)
+    links = pool.submit(_link_errors, until)
     seen = time.monotonic()
     first = [_process(each, rank, environments[each.pid]) for each, rank in _first(found)]
     heard = [answer for each in asked if (answer := _value(each, until))]
@@ -128,6 +135,7 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
         _lagging(reports, moving),
         all(each.even for each in reports),
         max((each.gpus for each in reports), default=0),
+        _value(links, until) or {},
     )
 
 
@@ -245,6 +253,15 @@ def _gpus(until: float) -> tuple[Gpu, ...]:
     return node_script.read(
         command.ask(node_script.argv(max(left / 2, 1.0)), deadline=left).output
     ).readout.gpus
+
+
+def _link_errors(until: float) -> dict[str, int]:
+    """Return what links count in _COUNTING seconds, or in the time that is left."""
+    patience = max((until - time.monotonic()) / 4, 0.5)
+    if not (before := link_errors.read(patience)):
+        return {}
+    time.sleep(min(_COUNTING, max(until - patience - 2 * _LAST - time.monotonic(), 0.0)))
+    return link_errors.grown(before, link_errors.read(patience))
 
 
 def _used(gpus: Sequence[Gpu], pids: Collection[int]) -> tuple[Gpu, ...]:

@@ -1,4 +1,4 @@
-"""What nodes and Guards accuse of a stall, or of slowness. Pure.
+"""What nodes and Guards accuse of a stall. Pure.
 
 Few are accused beside many: what half of them have in common is no verdict.
 """
@@ -8,26 +8,22 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
-from statistics import median, median_high
+from statistics import median_high
 
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
-from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.plugins.gpu_health import activity
 from watchdogd.plugins.gpu_health.activity import NamedGpu
 from watchdogd.probe.node_ranks import NodeRanks
-from watchdogd.remediation import nccl_suspects
+from watchdogd.remediation import nccl_suspects, slow_suspects
+from watchdogd.remediation.slow_suspects import GPU, GUARD, few
 from watchdogd.remediation.suspects import CAUSE
 from watchdogd.stacks import stack_folding
 from watchdogd.stacks.stack_folding import Group, Process
 
-BUSY, SLOW_CLOCK, LIKE_POWER, PEERS = 50.0, 0.8, 0.8, 4
-"""Per cent of utilisation from which a GPU works; the share of its peers' clock below which it is slow, that
-of its power which they draw at least, and how many there are at least, itself among them."""
 _COLLECTIVE = re.compile("all|reduce|gather|scatter|broadcast|bcast|barrier", re.IGNORECASE)
 """What a rank enters together with others, other than a message or the wait for a GPU."""
-GPU, GUARD, NODE = "GPU", "Guard", "node"
+NODE = "node"
 
 
 def of_nodes(nodes: Sequence[NodeRanks], silent: Collection[str]) -> Iterator[Suspect]:
@@ -35,71 +31,23 @@ def of_nodes(nodes: Sequence[NodeRanks], silent: Collection[str]) -> Iterator[Su
     yield from nccl_suspects.of_stalled(nodes, silent)
     yield from _of_gpus(nodes)
     yield from _of_states(nodes)
+    yield from slow_suspects.of_links(nodes)
     if not silent:
         yield from _of_lost(nodes)
-    elif _is_minority(len(silent), len(nodes) + len(silent)):
+    elif 2 * len(silent) < len(nodes) + len(silent):
         yield from (Suspect(NODE, "does not answer, while others do", FAIR, node=name) for name in silent)
-
-
-def of_slow(nodes: Sequence[NodeRanks], guards: Sequence[Process]) -> Iterator[Suspect]:
-    """Return who may slow a run down that gets on.
-
-    A stack is looked at once, so that it says little; steps of the Guards differ by the moment of their call.
-    """
-    yield from nccl_suspects.of_slow(nodes)
-    yield from _of_throttled(nodes)
-    ranked = [each for each in guards if each.rank is not None]
-    yield from (replace(each, strength=WEAK) for each in _of_stacks(ranked))
-
-
-def _of_throttled(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
-    """Accuse GPUs that slow themselves down, and those at work with a clock far below their peers'."""
-    gpus = [(node.node, gpu) for node in nodes for gpu in node.gpus]
-    slowed = [(node, gpu) for node, gpu in gpus if gpu.throttled]
-    if _few(len(slowed), len(gpus)):
-        for node, gpu in slowed:
-            what = f"is throttled ({', '.join(gpu.throttled)})"
-            yield Suspect(GPU, what, FAIR, node=node, gpu=gpu.index)
-    busy = [(node, gpu) for node, gpu in gpus if _works(gpu)]
-    for node, gpu in busy:
-        clocks = [each.clock_mhz or 0.0 for _, each in busy if _is_peer(each, gpu)]
-        usual = median(clocks) if len(clocks) >= PEERS else 0.0
-        slower = [clock for clock in clocks if clock < SLOW_CLOCK * usual]
-        if gpu.clock_mhz in slower and _is_minority(len(slower), len(clocks)) and not gpu.throttled:
-            what = f"works at {gpu.clock_mhz:.0f} MHz, the others at {usual:.0f} MHz"
-            yield Suspect(GPU, what, FAIR, node=node, gpu=gpu.index)
-
-
-def _works(gpu: Gpu) -> bool:
-    """Return whether it computes: one that waits for others is as busy, at a power near idle."""
-    waits = gpu.power_w is not None and gpu.power_w <= activity.NEAR_IDLE * (gpu.power_cap_w or 0.0)
-    return (gpu.utilisation or 0.0) >= BUSY and bool(gpu.clock_mhz) and not waits
-
-
-def _is_peer(other: Gpu, gpu: Gpu) -> bool:
-    """Return whether their clocks compare: one model at work that draws no less, which lowers clocks too."""
-    return other.name == gpu.name and (other.power_w or 0.0) >= LIKE_POWER * (gpu.power_w or 0.0)
 
 
 def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[str]:
     """Return what is seen and accuses nobody."""
     yield from nccl_suspects.notes(nodes, silent)
-    if nodes and silent and not _is_minority(len(silent), len(nodes) + len(silent)):
+    if nodes and silent and 2 * len(silent) >= len(nodes) + len(silent):
         yield f"node: {len(silent)} of {len(nodes) + len(silent)} nodes do not answer"
     states = [each.state for node in nodes for each in node.processes]
     for letter in ("T", "t", "Z"):
         alike = [state for state in states if state.startswith(letter)]
-        if len(alike) > 1 and not _few(len(alike), len(states)):
+        if len(alike) > 1 and not few(len(alike), len(states)):
             yield f"process: of {len(states)} ranks {len(alike)} are {alike[0]}"
-
-
-def _few(part: int, whole: int) -> bool:
-    """Return whether so many stand out of the whole: fewer than half, or one of two."""
-    return _is_minority(part, whole) or (part, whole) == (1, 2)
-
-
-def _is_minority(part: int, whole: int) -> bool:
-    return 0 < 2 * part < whole
 
 
 def of_guards(
@@ -113,13 +61,13 @@ def of_guards(
     steps = {each.rank: each.step for each in ranked if each.step is not None}
     low, usual = (min(steps.values()), median_high(steps.values())) if steps else (0, 0)
     late = [each for each in ranked if each.step == low < usual]
-    if _few(len(late), len(steps)):
+    if few(len(late), len(steps)):
         strength = SURE if usual - low == 1 and len(steps) > 2 else FAIR  # ranks in step differ by one
         for each in late:
             what = f"is at step {each.step}, the others at {usual}"
             yield Suspect(GUARD, what, strength, each.rank, each.node, pid=each.pid)
     mute = sorted(expected.keys() - {each.rank for each in ranked})
-    if ranked and (len(expected) == 1 or _few(len(mute), len(expected))):
+    if ranked and (len(expected) == 1 or few(len(mute), len(expected))):
         for rank in mute:
             yield Suspect(GUARD, "does not answer its Guard's call", FAIR, rank, expected[rank])
     yield from _of_stacks(ranked, all_wrote=len({each.rank for each in ranked}) == size)
@@ -136,7 +84,7 @@ def _of_stacks(ranked: Sequence[Process], *, all_wrote: bool = False) -> Iterato
     folded = stack_folding.fold(ranked)
     waiting = [group for group in folded.others if group.waits_in] or [*folded.others[:1]]
     odd = [(each, group) for group in folded.odd for each in group.members]
-    if not waiting or not _few(len(odd), folded.ranks) or len(folded.others) > len(waiting):
+    if not waiting or not few(len(odd), folded.ranks) or len(folded.others) > len(waiting):
         return
     for each, group in odd:
         what = f"stands in {_place(group)}, the others in {_place(waiting[0])}"
@@ -160,7 +108,7 @@ def _place(group: Group) -> str:
 def _of_gpus(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
     gpus = {f"{node.node}/{gpu.label}": (node.node, gpu) for node in nodes for gpu in node.gpus}
     moment = activity.classify([NamedGpu(name, gpu) for name, (_, gpu) in gpus.items()])
-    if not moment.hung or not _few(len(moment.quiet), len(moment.quiet) + len(moment.waiting)):
+    if not moment.hung or not few(len(moment.quiet), len(moment.quiet) + len(moment.waiting)):
         return
     watts = max((each.gpu.power_w or 0.0 for each in moment.waiting), default=0.0)
     for each in moment.quiet:
@@ -179,7 +127,7 @@ def _of_states(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
     for node, each in every:
         what, strength = _state(each.state)
         alone = len(every) == 1 and strength == SURE
-        if what and (alone or _few(alike[each.state[:1]], len(every))):
+        if what and (alone or few(alike[each.state[:1]], len(every))):
             yield Suspect(CAUSE, what, FAIR if alone else strength, each.rank, node, pid=each.pid)
 
 
@@ -202,7 +150,7 @@ def _of_lost(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
     there = {each.rank for node in nodes for each in node.processes if each.rank is not None}
     homes = _homes(nodes, size)
     gone = {rank: homes[rank] for rank in sorted(homes.keys() - there)}
-    if there and _few(len(gone), len(there) + len(gone)):
+    if there and few(len(gone), len(there) + len(gone)):
         for rank, node in gone.items():
             strength = SURE if rank < max(there) else FAIR
             yield Suspect(CAUSE, "has no process any more", strength, rank, node)

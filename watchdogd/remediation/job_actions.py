@@ -88,7 +88,7 @@ def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
     if found.refused:
         return ActionOutcome(f"but leaves no node out: {found.refused}", ok=not nodes)
     ours = [node for node in nodes if node in found.nodes or (node in found.hosts and node in written)]
-    found = _fitting(found, ours, shown.output)
+    found = _fitting(found, ours, *scontrol.demand(shown.output))
     if set(found.hosts) != set(slurmtext.expand_hostlist(scontrol.excluded(shown.output))):
         change = ("scontrol", "update", f"JobId={job.handle}", f"ExcNodeList={','.join(found.hosts)}")
         until = time.monotonic() + _DEADLINE
@@ -106,11 +106,17 @@ def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
     return ActionOutcome("; ".join(filter(None, [said, found.said])))
 
 
-def _fitting(found: NodeExclusion, ours: Sequence[str], shown: str) -> NodeExclusion:
-    """Leave the job nodes to start on, as far as Slurm tells which there are."""
-    partition, needed, features = scontrol.demand(shown)
-    if not (ours and partition):
+def _fitting(
+    found: NodeExclusion, ours: Sequence[str], partition: str, needed: int, features: str
+) -> NodeExclusion:
+    """Leave the job nodes to start on, as far as Slurm tells which there are; no partition: the usual one."""
+    if not ours:
         return found
+    if not partition:
+        names = command.ask(("sinfo", "--noheader", "--format=%P"), deadline=_DEADLINE).output.split()
+        partition = next((name[:-1] for name in names if name.endswith("*")), "")
+        if not partition:
+            return found
     query = "sinfo", "--noheader", "--Node", f"--partition={partition}"
     answer = command.ask((*query, f"--format={sinfo.USABLE_FORMAT}"), deadline=_DEADLINE)
     return node_exclusion.as_many_as_fit(found, ours, sinfo.usable(answer.output, features), needed)
@@ -183,6 +189,7 @@ def resubmit(task: ActionTask) -> ActionOutcome:
     nodes = suspect_nodes.excluded(task.home, run.name, time.time())
     text = read_head(script, _SCRIPT_LIMIT, follow=True)[0].decode("utf-8", "replace")
     exclusion = node_exclusion.of_script(text, nodes) if nodes else NodeExclusion()
+    exclusion = _fitting(exclusion, exclusion.nodes, *_demand(text))
     job_id, refused = _submitted(_options(text, script, run), script, exclusion)
     if exclusion.nodes and not refused:
         _note(task, job_id, [nodes[node] for node in exclusion.nodes])
@@ -192,6 +199,13 @@ def resubmit(task: ActionTask) -> ActionOutcome:
     but = f"; it leaves no node out: {why}" if why else f"; {exclusion.said}" if exclusion.said else ""
     submitted = f"submitted as job {job_id}{without}{but}"
     return ActionOutcome(f"{script} is {submitted}", short=f"{script.name} {submitted}")
+
+
+def _demand(script: str) -> tuple[str, int, str]:
+    """Return partition, least number of nodes and their features that a script asks for."""
+    named = slurm.script_options(script)
+    partition = named.get("partition") or os.environ.get("SBATCH_PARTITION", "")
+    return partition, count(named.get("nodes", "").partition("-")[0]) or 1, named.get("constraint", "")
 
 
 def _submitted(options: Sequence[str], script: Path, found: NodeExclusion) -> tuple[str, str]:

@@ -83,7 +83,7 @@ def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[
         return
     elif not all(each.even for each in heard):
         yield "NCCL: its communicators differ, and nobody stands out"
-    elif heard:
+    elif heard and {each.total for each in heard} <= {0, world(nodes) or heard[0].total}:
         yield "NCCL: all ranks have launched the same operations: is it the network, or a GPU?"
 
 

@@ -28,7 +28,7 @@ from watchdogd.plugin import SLOW, Job, Result, Run, Suspect
 from watchdogd.probe import node_ranks
 from watchdogd.probe.node_answers import query_gpus
 from watchdogd.probe.node_ranks import NodeRanks
-from watchdogd.remediation import accusations, nccl_suspects, suspects
+from watchdogd.remediation import accusations, nccl_suspects, slow_suspects, suspects
 from watchdogd.remediation.models import ActionTask
 from watchdogd.remediation.suspects import Suspicion, short
 from watchdogd.stacks import stack_collection
@@ -81,7 +81,7 @@ class RunEvidence:
     def suspects(self, *, slow: bool = False) -> list[Suspect]:
         """Return whom all of it accuses of a stall, or of being `slow`."""
         if slow:
-            return list(accusations.of_slow(self.nodes, self.guards))
+            return list(slow_suspects.of_slow(self.nodes, self.guards))
         beating = {
             each.rank: node.node
             for node in self.nodes
@@ -173,7 +173,8 @@ def _named(stall: StallInquiry, seen: RunEvidence, until: float) -> IncidentEven
             f'stacks of its ranks: on_hang = ["stacks"] under [runs.{run}], or: watchdogd stacks {run}'
         )
     suspect = _named_first(found)
-    summary = result.short if suspect and result.short else event.summary
+    measured = not slow or found.sources[:1] == (slow_suspects.GUARD,)
+    summary = result.short if suspect and result.short and measured else event.summary
     more = [event.summary] if suspect else []
     details = "\n".join(filter(None, ["\n".join([*more, *lines]), event.details or result.details]))
     return replace(event, summary=summary, suspect=suspect, details=details, notes=tuple(notes))
@@ -200,7 +201,8 @@ def put_under_suspicion(
         node = culprit.node if hosts is None else hosts.get(name, "")
         if not node:
             continue
-        reason = f"{why}: {culprit} {culprit.said[0].what}"
+        whom = "" if culprit.is_node else f"{replace(culprit, node='')} "
+        reason = f"{why}: {whom}{culprit.said[0].what}"
         try:
             suspect_nodes.add(home, node, run.name, reason, lasts, by_hand=False)
         except (OSError, UsageError):

@@ -80,7 +80,9 @@ def ask(
     guards = [each for each in found if isinstance(each, faulthandler.Handed)]
     nodes = tuple((each.node, each.parcels) for each in found if isinstance(each, _Taken))
     processes = tuple(
-        Process(each.host, each.dump.pid or 0, each.rank, samples=(each.dump,), step=each.step)
+        Process(
+            each.host, each.dump.pid or 0, each.rank, samples=(each.dump,), step=each.step, looks=each.looks
+        )
         for each in guards
     )
     return StackAnswers(processes, _note(run, bool(processes), len(nodes), refused, patience), nodes)

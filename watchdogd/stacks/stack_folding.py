@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from watchdogd.parsers.stack_models import Frame, StackDump
+from watchdogd.parsers.stack_models import Frame, LoopLooks, StackDump
 from watchdogd.system.number import digits
 
 COLLECTIVE = re.compile(
@@ -35,7 +35,7 @@ class Process:
     `rank`: None where its environment names none. `helper`: it works for another process of its rank (data
     loaders) or for none (launchers). `samples` in order of time. `trouble`: why there are none; then `state`
     is its line of /proc (`D (disk sleep), waits in nfs_wait_bit_killable`). `step` is the last that its Guard
-    was told.
+    was told, `looks` are its own at its loop.
     """
 
     node: str
@@ -47,6 +47,7 @@ class Process:
     trouble: str = ""
     state: str = ""
     step: int | None = None
+    looks: LoopLooks | None = None
 
     @property
     def stopped(self) -> bool:
@@ -65,18 +66,31 @@ class Group:
     @property
     def waits_in(self) -> str:
         """The collective, or the wait for the GPU, in which it stands; empty where in none."""
-        for frame in self.frames:
-            if not frame.library:
-                return ""
-            if _COMMUNICATION.search(frame.file) and COLLECTIVE.fullmatch(frame.function.rpartition(".")[2]):
-                return frame.function
-        return ""
+        return _collective(self.frames)
 
     @property
     def place(self) -> Frame | None:
         """Return where it stands, for people: the innermost frame of the user's own code, else of all."""
-        own = (frame for frame in self.frames if not frame.library)
-        return next(own, self.frames[0] if self.frames else None)
+        return own_place(self.frames)
+
+
+def _collective(frames: Sequence[Frame]) -> str:
+    for frame in frames:
+        if not frame.library:
+            return ""
+        if _COMMUNICATION.search(frame.file) and COLLECTIVE.fullmatch(frame.function.rpartition(".")[2]):
+            return frame.function
+    return ""
+
+
+def own_place(frames: Sequence[Frame]) -> Frame | None:
+    """Return the innermost frame of the user's own code, else of all."""
+    return next((frame for frame in frames if not frame.library), frames[0] if frames else None)
+
+
+def waits(frames: Sequence[Frame]) -> bool:
+    """Return whether these frames may wait for other ranks: in a collective, or in backward."""
+    return bool(_collective(frames)) or bool(frames and _AUTOGRAD.search(frames[0].file))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ _NONE_BEFORE = re.compile(r"\b(?:no|without|avoid|avoiding)\s+$")
 _ZERO_BEFORE = re.compile(r"\b0\s+$")
 
 
+MISMATCH = "ranks called different collectives"
+
+
 @dataclass(frozen=True, slots=True)
 class FailureKind:
     """Kind of cause; the lower its `weight`, the nearer it lies to the root.
@@ -195,7 +198,7 @@ ROOTS = (
     kind("segmentation fault", 2, "segmentation fault", "sigsegv", "signal 11"),
     kind("segmentation fault", 2, "exitcode", only=EXIT_OF + r"11\b"),
     kind("left behind in a collective", 2, "but didn't join collective", "to pass monitoredbarrier"),
-    kind("ranks called different collectives", 2, "mismatch between collectives on ranks"),
+    kind(MISMATCH, 2, "mismatch between collectives on ranks", "is there a distributed collective mismatch"),
     kind("two ranks on one GPU", 2, "duplicate gpu detected"),
     kind("port of the network down", 2, "got async event", only=r"Got async event ?: port error"),
     kind("processes that no signal ends", 2, "due to job not ending with signals"),

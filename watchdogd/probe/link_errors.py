@@ -1,0 +1,57 @@
+"""Errors of a node's links that are counted while it is looked at: InfiniBand's (and RoCE's), and NVLink's.
+
+Only what grows accuses: counters hold errors of months, as those of a cable that was pulled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from watchdogd.system import command
+from watchdogd.system.number import count
+
+_PORTS = "/sys/class/infiniband"
+_COUNTED = re.compile(
+    r"symbol_error|link_error_recovery|link_downed|port_rcv_errors|local_link_integrity_errors"
+    r"|excessive_buffer_overrun_errors|roce_(?:adp|slow)_retrans|packet_seq_err|local_ack_timeout_err"
+)
+_GPU = re.compile(r"GPU (\d+):")
+_LINK = re.compile(r"\s*(?:GPU \d+, )?Link (\d+): (.*\bErrors?\b.*?): (\d+)\s*")
+
+
+def read(seconds: float, ports: str = _PORTS) -> dict[str, int]:
+    """Return name of link and error → how often; links that cannot be read are left out."""
+    found = _of_ports(Path(ports))
+    if shutil.which("nvidia-smi"):
+        found |= of_nvlink(command.ask(("nvidia-smi", "nvlink", "-e"), deadline=seconds).output)
+    return found
+
+
+def grown(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """Return by how much those grew that both looks have."""
+    return {name: after[name] - seen for name, seen in before.items() if after.get(name, 0) > seen}
+
+
+def _of_ports(ports: Path) -> dict[str, int]:
+    found = {}
+    for path in ports.glob("*/ports/*/*counters/*"):
+        device, _, port, _, name = path.parts[-5:]
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if _COUNTED.fullmatch(name) and (number := count(path.read_text())) is not None:
+                found[f"{device} port {port}, {name}"] = number
+    return found
+
+
+def of_nvlink(text: str) -> dict[str, int]:
+    """Read `nvidia-smi nvlink -e`: `GPU 0: ...`, and below `Link 0: Replay Errors: 0`."""
+    gpu, found = "", {}
+    for line in text.splitlines():
+        if match := _GPU.match(line):
+            gpu = match[1]
+        if (match := _LINK.match(line)) and (number := count(match[3])) is not None:
+            found[f"GPU {gpu} NVLink {match[1]}, {match[2]}"] = number
+    return found
