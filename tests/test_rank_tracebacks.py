@@ -13,7 +13,8 @@ from watchdogd.stacks import rank_tracebacks
 LIBRARY = "/env/lib/python3.12/site-packages/torch"
 MISMATCH = (
     "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n"
-    "  what():  [enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 512 vs 8. Received data size doesn't match expected size."
+    "  what():  [enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 512 vs 8."
+    " Received data size doesn't match expected size."
     " Is there a distributed collective mismatch in your code?\n"
 )
 ENDS = "RuntimeError: [pair.cc:553] Connection closed by peer [192.0.2.7]:40151\n"

@@ -178,6 +178,7 @@ def test_no_action_no_report_and_nothing_that_people_do_is_missing() -> None:
     source = Path(messages.__file__).read_text(encoding="utf-8")
     assert words - set(re.findall(r"wording\.(\w+)", source)) == {
         "acknowledged", "silenced", "unsilenced", "stopped", "reminder", "unacknowledged", "flapping",
-        "switched", "follower", "first_line", "cut", "outcome", "upcoming", "_why", "fits", "_room", "_begin",
+        "switched", "follower", "first_line", "cut", "outcome", "upcoming", "_why", "fits", "joined", "_room",
+        "_begin",
         "_others",
     }, "what is new there needs a message in the file"  # fmt: skip
