@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
-from watchdogd.probe import link_errors
+import pytest
+
+from watchdogd.probe import link_errors, node_ranks
 
 NVLINK = """GPU 0: NVIDIA H200 (UUID: GPU-11111111-2222-3333-4444-555555555555)
 \t Link 0: Replay Errors: 0
@@ -26,18 +29,30 @@ def test_counters_that_grow(tmp_path: Path) -> None:
         "VL15_dropped": "1",
     }.items():
         (counters / name).write_text(value)
-    before = link_errors.read(1.0, str(tmp_path))
+    before = link_errors.of_ports(str(tmp_path))
     assert before == {"mlx5_0 port 1, symbol_error": 3}
     (counters / "symbol_error").write_text("15\n")
-    after = link_errors.read(1.0, str(tmp_path))
+    after = link_errors.of_ports(str(tmp_path))
     assert link_errors.grown(before, after) == {"mlx5_0 port 1, symbol_error": 12}
     assert link_errors.grown(after, before) == link_errors.grown(before, {}) == {}
 
 
 def test_what_nvlink_counts() -> None:
-    assert link_errors.of_nvlink(NVLINK) == {
-        "GPU 0 NVLink 0, Replay Errors": 0,
+    assert link_errors.read_nvlink(NVLINK) == {
         "GPU 0 NVLink 0, Recovery Errors": 2,
         "GPU 1 NVLink 17, Replay Errors": 7,
     }
-    assert link_errors.of_nvlink("NVML: Unknown Error\n") == {}
+    assert link_errors.read_nvlink("NVML: Unknown Error\n") == {}
+
+
+def test_nvlinks_are_asked_once_an_inquiry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smi, asked = tmp_path / "nvidia-smi", tmp_path / "asked"
+    smi.write_text(f"#!/bin/sh\necho \"$*\" >>{asked}\n[ $1 != nvlink ] || cat <<'END'\n{NVLINK}END\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    before = time.monotonic()
+    found = node_ranks.look("n1", [], before + 6)
+    assert found.nvlinks == link_errors.read_nvlink(NVLINK)
+    assert found.links == {}
+    assert asked.read_text().splitlines().count("nvlink -e") == 1
+    assert time.monotonic() - before < 2

@@ -207,3 +207,9 @@ def test_links_that_count_errors_on_few_nodes(bad: list[int], number: int, said:
     assert {each.what for each in found} <= {
         "counts errors on a link just now (GPU 3 NVLink 2, Replay Errors: 40 and 1 more)"
     }
+    nodes = [replace(each, links={}, nvlinks=each.links) for each in nodes]
+    assert not [*slow_suspects.of_slow(nodes, [])]
+    errors = "GPU 3 NVLink 2, Replay Errors: 40 and 1 more"
+    assert [*slow_suspects.notes(nodes)] == [
+        f"link: node {each} counted errors since its driver was loaded ({errors})" for each in said
+    ]

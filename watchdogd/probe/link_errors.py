@@ -1,6 +1,7 @@
-"""Errors of a node's links that are counted while it is looked at: InfiniBand's (and RoCE's), and NVLink's.
+"""Errors that a node's links count: InfiniBand's (and RoCE's), and NVLink's.
 
-Only what grows accuses: counters hold errors of months, as those of a cable that was pulled.
+Only what grows accuses: counters hold errors of months, as those of a cable that was pulled. NVLink's cost a
+second to read, so they are read once, and accuse nobody.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ _GPU = re.compile(r"GPU (\d+):")
 _LINK = re.compile(r"\s*(?:GPU \d+, )?Link (\d+): (.*\bErrors?\b.*?): (\d+)\s*")
 
 
-def read(seconds: float, ports: str = _PORTS) -> dict[str, int]:
-    """Return name of link and error → how often; links that cannot be read are left out."""
-    found = _of_ports(Path(ports))
-    if shutil.which("nvidia-smi"):
-        found |= of_nvlink(command.ask(("nvidia-smi", "nvlink", "-e"), deadline=seconds).output)
+def of_ports(ports: str = _PORTS) -> dict[str, int]:
+    """Return name of port and error → how often; ports that cannot be read are left out."""
+    found = {}
+    for path in Path(ports).glob("*/ports/*/*counters/*"):
+        device, _, port, _, name = path.parts[-5:]
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if _COUNTED.fullmatch(name) and (number := count(path.read_text())) is not None:
+                found[f"{device} port {port}, {name}"] = number
     return found
 
 
@@ -36,22 +40,19 @@ def grown(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]
     return {name: after[name] - seen for name, seen in before.items() if after.get(name, 0) > seen}
 
 
-def _of_ports(ports: Path) -> dict[str, int]:
-    found = {}
-    for path in ports.glob("*/ports/*/*counters/*"):
-        device, _, port, _, name = path.parts[-5:]
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            if _COUNTED.fullmatch(name) and (number := count(path.read_text())) is not None:
-                found[f"{device} port {port}, {name}"] = number
-    return found
+def of_nvlink(seconds: float) -> dict[str, int]:
+    """Return name of link and error → how often since its driver was loaded, of those that counted any."""
+    if not shutil.which("nvidia-smi"):
+        return {}
+    return read_nvlink(command.ask(("nvidia-smi", "nvlink", "-e"), deadline=seconds).output)
 
 
-def of_nvlink(text: str) -> dict[str, int]:
+def read_nvlink(text: str) -> dict[str, int]:
     """Read `nvidia-smi nvlink -e`: `GPU 0: ...`, and below `Link 0: Replay Errors: 0`."""
     gpu, found = "", {}
     for line in text.splitlines():
         if match := _GPU.match(line):
             gpu = match[1]
-        if (match := _LINK.match(line)) and (number := count(match[3])) is not None:
+        if (match := _LINK.match(line)) and (number := count(match[3])):
             found[f"GPU {gpu} NVLink {match[1]}, {match[2]}"] = number
     return found

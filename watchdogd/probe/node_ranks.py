@@ -39,11 +39,9 @@ _TOLD = re.compile(r"(?:TORCH_(?:FR|NCCL)_\w+|NCCL_RAS_\w+|WORLD_SIZE|XDG_CACHE_
 """Variables of a process that are told: they hold no secrets."""
 _SMI = ("nvidia-smi", "amd-smi", "rocm-smi")
 _STILL = 1.0
-"""Seconds between two looks at NCCL's counts."""
+"""Seconds between two looks at NCCL's counts, and at those of ports."""
 LOOKS, _GROWING, _LATE = 6, 0.5, 2 / 3
 """Looks at counts that grow, seconds between them, and the share of them in which who is slow is behind."""
-_COUNTING = 2.0
-"""Seconds in which links' errors are counted."""
 _ACCUSED = 64
 _HALTED = ("T", "t", "D", "Z", "X")
 """States of /proc in which a process does not run."""
@@ -72,7 +70,7 @@ class NodeRanks:
     `ras` is the version of NCCL that answered, or empty; `moving`: some of its counts grew meanwhile, so that
     nobody is accused for sure. `lagging`: who was behind in most of LOOKS looks, where they grew. `even`: all
     ranks answered, and had launched the same. `total`: the GPUs of the job that RAS knows, 0: not told.
-    `links`: which errors its links counted meanwhile, and how many.
+    `links`: which errors its links counted meanwhile, and how many; `nvlinks`: since their driver was loaded.
     """
 
     node: str
@@ -86,6 +84,7 @@ class NodeRanks:
     even: bool = True
     total: int = 0
     links: Mapping[str, int] = field(default_factory=dict)
+    nvlinks: Mapping[str, int] = field(default_factory=dict)
 
 
 def argv(whose: Sequence[str], deadline: float) -> list[str]:
@@ -117,7 +116,7 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
     pool = ThreadPoolExecutor(8)
     asked = {pool.submit(_ras, place, addresses, pids, until) for place in _places(environments.values())}
     shown = pool.submit(_gpus, until)
-    links = pool.submit(_link_errors, until)
+    links, nvlinks = pool.submit(_port_errors, until), pool.submit(_nvlink_errors, until)
     seen = time.monotonic()
     first = [_process(each, rank, environments[each.pid]) for each, rank in _first(found)]
     heard = [answer for each in asked if (answer := _value(each, until))]
@@ -136,6 +135,7 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
         all(each.even for each in reports),
         max((each.gpus for each in reports), default=0),
         _value(links, until) or {},
+        _value(nvlinks, until) or {},
     )
 
 
@@ -255,13 +255,16 @@ def _gpus(until: float) -> tuple[Gpu, ...]:
     ).readout.gpus
 
 
-def _link_errors(until: float) -> dict[str, int]:
-    """Return what links count in _COUNTING seconds, or in the time that is left."""
-    patience = max((until - time.monotonic()) / 4, 0.5)
-    if not (before := link_errors.read(patience)):
+def _port_errors(until: float) -> dict[str, int]:
+    """Return what ports count between two looks."""
+    if not (before := link_errors.of_ports()):
         return {}
-    time.sleep(min(_COUNTING, max(until - patience - 2 * _LAST - time.monotonic(), 0.0)))
-    return link_errors.grown(before, link_errors.read(patience))
+    time.sleep(min(_STILL, max(until - 2 * _LAST - time.monotonic(), 0.0)))
+    return link_errors.grown(before, link_errors.of_ports())
+
+
+def _nvlink_errors(until: float) -> dict[str, int]:
+    return link_errors.of_nvlink(until - _LAST - time.monotonic())
 
 
 def _used(gpus: Sequence[Gpu], pids: Collection[int]) -> tuple[Gpu, ...]:

@@ -41,6 +41,7 @@ def of_nodes(nodes: Sequence[NodeRanks], silent: Collection[str]) -> Iterator[Su
 def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[str]:
     """Return what is seen and accuses nobody."""
     yield from nccl_suspects.notes(nodes, silent)
+    yield from slow_suspects.notes(nodes)
     if nodes and silent and 2 * len(silent) >= len(nodes) + len(silent):
         yield f"node: {len(silent)} of {len(nodes) + len(silent)} nodes do not answer"
     states = [each.state for node in nodes for each in node.processes]

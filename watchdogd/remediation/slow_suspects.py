@@ -232,10 +232,19 @@ def _works(gpu: Gpu) -> bool:
 
 def of_links(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
     """Accuse the few nodes whose links count errors while they are looked at; a few errors are normal."""
-    bad = [node for node in nodes if node.links]
-    if few(len(bad), len(nodes)) or len(nodes) == 1:
-        for node in bad:
-            name, number = max(node.links.items(), key=lambda each: each[1])
-            more = f" and {len(node.links) - 1} more" if len(node.links) > 1 else ""
-            what = f"counts errors on a link just now ({name}: {number}{more})"
-            yield Suspect(LINK, what, WEAK, node=node.node)
+    for name, most in _odd_links({node.node: node.links for node in nodes}):
+        yield Suspect(LINK, f"counts errors on a link just now ({most})", WEAK, node=name)
+
+
+def notes(nodes: Sequence[NodeRanks]) -> Iterator[str]:
+    """Return what the NVLinks of few nodes have counted, which may be months old and accuses nobody."""
+    for name, most in _odd_links({node.node: node.nvlinks for node in nodes}):
+        yield f"{LINK}: node {name} counted errors since its driver was loaded ({most})"
+
+
+def _odd_links(counted: Mapping[str, Mapping[str, int]]) -> Iterator[tuple[str, str]]:
+    """Yield the few nodes with errors, and the most frequent one of each."""
+    bad = {node: errors for node, errors in counted.items() if errors}
+    for node, errors in bad.items() if few(len(bad), len(counted)) or len(counted) == 1 else ():
+        name, number = max(errors.items(), key=lambda each: each[1])
+        yield node, f"{name}: {number}" + (f" and {len(errors) - 1} more" if len(errors) > 1 else "")

@@ -158,7 +158,8 @@ def _named(stall: StallInquiry, seen: RunEvidence, until: float) -> IncidentEven
     slow = result.kind == SLOW
     try:
         found = suspects.merge([*result.suspects, *seen.suspects(slow=slow)])
-        lines = [*found.lines(), *([] if slow else accusations.notes(seen.nodes, seen.silent))]
+        notes = slow_suspects.notes(seen.nodes) if slow else accusations.notes(seen.nodes, seen.silent)
+        lines = [*found.lines(), *notes]
         if task.run is not None and found.sure:
             why, hosts = f"incident {task.incident.id}", hosts_of(task.queue)
             listing = partial(put_under_suspicion, task.home, task.run, hosts, found, why, task.suspect_for)
@@ -167,9 +168,9 @@ def _named(stall: StallInquiry, seen: RunEvidence, until: float) -> IncidentEven
     except Exception:  # a fault of ours: the message goes without it
         log.exception("evidence of %s", run)
         return event
-    notes = [*event.notes, *([seen.closed] if seen.closed and not lines else [])]
+    asides = [*event.notes, *([seen.closed] if seen.closed and not lines else [])]
     if not (stall.stacks or slow):
-        notes.append(
+        asides.append(
             f'stacks of its ranks: on_hang = ["stacks"] under [runs.{run}], or: watchdogd stacks {run}'
         )
     suspect = _named_first(found)
@@ -177,7 +178,7 @@ def _named(stall: StallInquiry, seen: RunEvidence, until: float) -> IncidentEven
     summary = result.short if suspect and result.short and measured else event.summary
     more = [event.summary] if suspect else []
     details = "\n".join(filter(None, ["\n".join([*more, *lines]), event.details or result.details]))
-    return replace(event, summary=summary, suspect=suspect, details=details, notes=tuple(notes))
+    return replace(event, summary=summary, suspect=suspect, details=details, notes=tuple(asides))
 
 
 def hosts_of(jobs: Iterable[Job]) -> dict[str, str]:
