@@ -86,10 +86,10 @@ def probe(capsys: Says, *words: str) -> list[Parcel]:
 
 def test_what_is_sent_is_what_arrives() -> None:
     frames = tuple(Frame(f"function{number}", "a µ.py", number or None, "/x/a µ.py") for number in range(500))
-    thread = Thread("7", 9, "MainThread", active=True, frames=frames)
+    thread = Thread("7", 9, "MainThread", frames=frames)
     parcel = Parcel(
         TrainingProcess(9, 1, "python train.py", {"RANK": 3}),
-        (StackDump(9, "python train.py", threads=(thread,)),),
+        (StackDump(9, (thread,)),),
     )
     lines = list(node_stacks.packages(parcel))
     assert len(lines) > 3

@@ -59,8 +59,8 @@ def test_blocks_take_the_number_where_another_key_says_na() -> None:
 
 def test_ras_counters_are_summed_over_the_blocks() -> None:
     first, second = rocm_smi.read(sample("rocm-ras.txt")).gpus
-    assert (first.ecc_correctable, first.ecc_uncorrectable) == (41, 3)
-    assert (second.ecc_correctable, second.ecc_uncorrectable) == (7, 0)
+    assert first.ecc_uncorrectable == 3
+    assert second.ecc_uncorrectable == 0
 
 
 def test_json_after_a_warning() -> None:
@@ -74,7 +74,6 @@ def test_json_after_a_warning() -> None:
         power_w=187.0,
         power_cap_w=290.0,
         temperature_c=53.0,
-        memory_temperature_c=57.0,
         vram_used=30064771072,
         vram_total=34342961152,
     )
@@ -146,8 +145,8 @@ GPU[1]: \tRAS INFO
 
 def test_a_block_of_ras_that_is_switched_off_counts_no_errors() -> None:
     first, second = rocm_smi.read('{"card0": {"GPU use (%)": "1"}, "card1": {"GPU use (%)": "2"}}' + RAS).gpus
-    assert (first.ecc_correctable, first.ecc_uncorrectable) == (9, 5)
-    assert (second.ecc_correctable, second.ecc_uncorrectable) == (0, 2)
+    assert first.ecc_uncorrectable == 5
+    assert second.ecc_uncorrectable == 2
 
 
 def test_an_empty_table_is_no_gpu() -> None:

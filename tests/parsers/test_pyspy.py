@@ -47,22 +47,15 @@ def the(text: str) -> StackDump:
 
 def test_the_plain_form() -> None:
     dump = the(WAITS)
-    assert (dump.pid, dump.python) == (4242, "3.11.9")
-    assert dump.command == "/opt/env/bin/python -u train.py --config big.toml"
+    assert dump.pid == 4242
     main, other = dump.threads
-    assert (main.id, main.os_id, main.name, main.active, main.gil) == (
-        "4242",
-        4242,
-        "MainThread",
-        True,
-        False,
-    )
+    assert (main.id, main.os_id, main.name) == ("4242", 4242, "MainThread")
     assert main.frames[0] == Frame("all_reduce", "torch/distributed/distributed_c10d.py", 2806)
     assert [str(frame) for frame in main.frames[2:]] == [
         "train_step (train.py:210)",
         "<module> (train.py:331)",
     ]
-    assert (other.name, other.active) == ("Thread-1 (_pin)", False)
+    assert other.name == "Thread-1 (_pin)"
 
 
 def test_native_frames() -> None:
@@ -79,15 +72,12 @@ def test_native_frames() -> None:
 
 def test_several_processes_and_a_first_stack_that_was_cut() -> None:
     cut, whole = pyspy.read("    broadcast (x/c10d.py:3)\n    main (refit.py:4)\n\n\n" + WAITS).dumps
-    assert (cut.pid, cut.threads[0].cut, len(cut.threads[0].frames)) == (None, True, 2)
+    assert (cut.pid, len(cut.threads[0].frames)) == (None, 2)
     assert whole == the(WAITS)
 
 
 def test_ray_tells_the_process_in_the_words_of_ps() -> None:
-    assert [(dump.pid, dump.command, len(dump.threads)) for dump in pyspy.read(RAY).dumps] == [
-        (31001, "ray_worker", 1),
-        (31002, "ray_worker", 1),
-    ]
+    assert [(dump.pid, len(dump.threads)) for dump in pyspy.read(RAY).dumps] == [(31001, 1), (31002, 1)]
 
 
 def test_lost_line_breaks_and_lost_headers() -> None:
@@ -127,7 +117,6 @@ def test_json(before: str) -> None:
     first, second = pyspy.read(before + json.dumps(entries, indent=2)).dumps
     assert (first.pid, second.pid, second.threads[0].frames) == (7, 8, ())
     assert first.main is not None
-    assert (first.main.gil, first.main.active) == (True, True)
     assert first.main.frames[0] == Frame("next_batch", "loader.py", 88, "/home/alice/loader.py")
     assert first.main.frames[1] == Frame("<module>", "<string>", 1, "<string>")
 
@@ -198,10 +187,9 @@ def test_why_there_is_none(said: str, kind: str, line: str) -> None:
         assert "sudo" not in str(answer.trouble)
 
 
-def test_a_warning_is_no_failure_and_is_told_once() -> None:
+def test_a_warning_is_no_failure() -> None:
     answer = pyspy.read(WAITS, SAMPLE_WARNING.format(1) + SAMPLE_WARNING.format(2))
     assert (len(answer.dumps), answer.trouble) == (1, None)
-    assert answer.warnings == ("Failed to get stack trace from a process: Failed to suspend process",)
     namespace = "[2026-11-22T18:27:19.8Z WARN  py_spy::python_spy] Failed to set namespace: EINVAL\n"
     assert pyspy.read("", namespace).trouble is None
     advice = "Failed to load libunwind-ptrace, you may have an elevated error rate\nYou can install it\n"

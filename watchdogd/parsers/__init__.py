@@ -1,1 +1,1 @@
-"""Foreign text as values: pure, tested on real outputs."""
+"""Pure parsers: text of other programs in, values out. Tested on real outputs."""

@@ -1,4 +1,4 @@
-"""A heartbeat that the Guard left in the inbox: how far a training is, and its loss."""
+"""Heartbeats that a training's Guard writes to the inbox: its step and its loss."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _TEXT_LIMIT = 500
 
 @dataclass(frozen=True, slots=True)
 class GuardHeartbeat:
-    """`written`: the file's time, by its file server's clock. `job`: the batch system's id, or empty.
+    """One heartbeat of a training's Guard.
 
-    `losses`: how many beats brought a new one, None where the Guard is of an earlier version. `asked`: why
-    the loop was asked to save, empty where it was not.
+    `written` is the file's mtime, by the file server's clock; `job` the batch system's job id, or empty.
+    `losses` counts the losses reported so far (None: a Guard too old to count them). `asked` is the reason
+    for which the loop was asked to save, empty if it was not.
     """
 
     written: float
@@ -36,7 +37,7 @@ class GuardHeartbeat:
 
 
 def read(text: str, written: float) -> GuardHeartbeat:
-    """One beat. UnreadableError where it is none."""
+    """Read one heartbeat. Raise UnreadableError if the text is not one."""
     try:
         said = parse_json(text)
         return GuardHeartbeat(
@@ -55,5 +56,5 @@ def read(text: str, written: float) -> GuardHeartbeat:
 
 
 def _number(value: object) -> float | None:
-    """Return the number of a loss, which may be NaN and infinite."""
+    """Return a loss as a number; it may be NaN or infinite."""
     return value if isinstance(value, float) else real(value)

@@ -18,7 +18,7 @@ from watchdogd.system.text import split_lines
 
 METRICS_LIMIT = 500
 LABEL_LIMIT = 120
-"""Metrics of one execution that are kept, and characters of a label."""
+"""How many metrics of one execution are kept, and how many characters of each label."""
 
 _ITEM = re.compile(r"\s*('(?:[^']|''){1,200}'|[^\s'=][^\s=]*)=(\S*)")
 _WORD = re.compile(r"\s*\S+|\s+")
@@ -36,14 +36,13 @@ _BYTES = {
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A threshold: alert where the value lies outside `start` to `end`, or (`inside`) within them."""
+    """A threshold range: a value outside of `start` to `end` alerts (one inside, if written with `@`)."""
 
     start: float
     end: float
-    inside: bool = False
 
     def bound(self, value: float) -> float | None:
-        """Return the one end that `value` is held against: the nearest that can be crossed."""
+        """Return the end of the range nearest to `value`; None if both ends are infinite."""
         ends = [end for end in (self.start, self.end) if math.isfinite(end)]
         if self.start == 0 < self.end < math.inf and value >= 0:
             ends = [self.end]  # a plain `20` means 0:20
@@ -51,10 +50,10 @@ class Range:
 
 
 def read(exit_code: int, output: str, errors: str = "") -> Result:
-    """Return the result of an execution; `exit_code` as subprocess has it (negative: killed by a signal).
+    """Return the result of one execution; `exit_code` as in subprocess (negative: killed by a signal).
 
-    What is no plugin's answer (another exit code, a signal) is UNKNOWN in a sentence. One that prints
-    nothing, as scripts made for cron do, is judged by its exit code, as Nagios does.
+    An exit code above 3 or a signal gives UNKNOWN. A program that prints nothing, such as a script written
+    for cron, is judged by its exit code alone, as Nagios does.
     """
     text, long_text, perfdata = _parts(output)
     details = "\n".join(filter(None, [long_text, errors.strip()]))
@@ -74,7 +73,10 @@ def read(exit_code: int, output: str, errors: str = "") -> Result:
 
 
 def metrics(perfdata: str) -> dict[str, Metric]:
-    """`'label'=value[unit];[warn];[crit];[min];[max] ...`; what makes no sense, and `U`, is left out."""
+    """Parse perfdata: `'label'=value[unit];[warn];[crit];[min];[max] ...`.
+
+    Items that cannot be parsed, and those with the value `U` (unknown), are left out.
+    """
     found: dict[str, Metric] = {}
     place = 0
     while place < len(perfdata) and len(found) < METRICS_LIMIT:
@@ -89,7 +91,7 @@ def metrics(perfdata: str) -> dict[str, Metric]:
 
 
 def read_range(text: str) -> Range | None:
-    """`20`, `10:20`, `10:`, `~:20`, `@10:20`; None where it is none."""
+    """Parse a range: `20`, `10:20`, `10:`, `~:20` or `@10:20`. Return None if it is not one."""
     match = _RANGE.fullmatch(text.strip())
     if not text.strip() or match is None:
         return None
@@ -97,11 +99,11 @@ def read_range(text: str) -> Range | None:
     end = _bound(match[2], {"": math.inf})
     if start is None or end is None or start > end or (math.isinf(start) and math.isinf(end)):
         return None
-    return Range(start, end, text.strip().startswith("@"))
+    return Range(start, end)
 
 
 def _parts(output: str) -> tuple[str, str, str]:
-    """Split an output into the first line's text, the long text, and all perfdata."""
+    """Split an output into the text of its first line, the long text, and all perfdata."""
     first, _, rest = output.strip().partition("\n")
     text, _, perfdata = first.partition("|")
     long_text, _, more = rest.partition("|")
@@ -128,7 +130,7 @@ def _threshold(text: str, value: float, factor: float) -> float | None:
 
 
 def _unit(text: str) -> tuple[str, float]:
-    """Return the unit that history keeps, and what a value is to be multiplied by."""
+    """Return the unit used in history, and the factor that converts a value to it."""
     if text in _SECONDS:
         return "s", _SECONDS[text]
     if text.lower() in _BYTES:
@@ -150,7 +152,7 @@ def _label(text: str) -> str:
 
 
 def _quoted(said: str, errors: str) -> str:
-    """`: ` and what it said last, where it said something."""
+    """Return `: ` and what the program printed (or the last line of stderr); else empty."""
     lines = [line for line in split_lines(errors) if line.strip()]
     words = said or (_one_line(lines[-1]) if lines else "")
     return f": {words}" if words else ""

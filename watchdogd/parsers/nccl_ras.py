@@ -1,7 +1,8 @@
-"""Reports of NCCL's RAS subsystem (2.24 and later) on a job, and whom they accuse.
+"""Reports of NCCL's RAS subsystem (NCCL 2.24 and later), and the ranks that they make suspect.
 
-They tell of every communicator how many operations of each kind its ranks have launched. Ranks launch ahead
-of what their GPUs do, so that only who has launched fewest holds the others up: they all wait for that one.
+For each communicator a report gives the number of operations of each kind that its ranks have launched. Ranks
+launch operations ahead of their GPUs, so a rank that has launched more is not to blame: the ranks that have
+launched fewest hold up the others.
 """
 
 from __future__ import annotations
@@ -17,25 +18,30 @@ from watchdogd.parsers.nccl_ras_models import Communicator, RasMember, RasReport
 BEHIND, AHEAD, INSTEAD, ABSENT = "behind", "ahead", "instead", "absent"
 STATE, ERROR = "state", "error"
 _FIRST = (ABSENT, INSTEAD, BEHIND, ERROR, STATE, AHEAD)
-"""What says most, first."""
+"""Accusations from the strongest to the weakest."""
 _ALIKE = 8
-"""Processes of whom communicators disagree that are all accused: of more it is those of most."""
+"""If communicators accuse different processes, all are equally suspect up to this many; beyond it, those that
+most communicators accuse."""
 _HOLDING = (ABSENT, INSTEAD, BEHIND)
 _BAD_STATES = ("ABORT", "NOCOMM", "INIT")
 _EFFECT = "Remote process error"
-"""What those report whose peer has failed."""
+"""Error that ranks report if a peer of theirs has failed: a consequence, not a cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accused:
     """A rank that holds others up, and `how`.
 
-    behind: it has not entered operation `number` of `kind`, which the others have, `by` are missing;
-    ahead: it has entered `number`, and most, or the only other, have not; absent: no answer;
-    instead: it entered `other` in place of that;
-    state: it is in state `other`, most are in `kind`; error: it has reported `other`.
-    `looks`: in how many of several looks it was behind, where counts grow. `unsure`: it may be held up
-    itself, or something else contradicts; `held`: it rather is.
+    BEHIND: it has not entered operation `number` of `kind`, which the others have; it lacks `by` operations.
+    AHEAD: it has entered operation `number`; most others (or the only other one) have not.
+    INSTEAD: it has entered `other` in place of that operation.
+    ABSENT: it does not answer.
+    STATE: it is in state `other`, while most ranks are in state `kind`.
+    ERROR: it has reported the error `other`.
+
+    `looks` counts the reports, out of several, in which it was behind, for communicators whose counts grow.
+    `unsure`: other evidence contradicts this, or the rank may itself be waiting; `held`: it probably is
+    waiting.
     """
 
     how: str
@@ -52,30 +58,31 @@ class Accused:
 
     @property
     def process(self) -> Hashable:
-        """The process, else the rank in the communicator."""
+        """The process; if unknown, the rank in its communicator."""
         return self.member.process or (self.communicator, self.member.rank)
 
     @property
     def charge(self) -> Hashable:
-        """The charge by which two looks are compared."""
+        """Key by which accusations of two reports are compared."""
         return self.how, self.process, self.communicator, self.kind, self.number, self.other
 
 
 def read(text: str) -> RasReport:
-    """Read either form. UnreadableError where it is no answer of RAS."""
+    """Read a report in either format, text or JSON. Raise UnreadableError if it is not a report of RAS."""
     return nccl_ras_json.read(text[place:]) if (place := _object(text)) >= 0 else nccl_ras_text.read(text)
 
 
 def _object(text: str) -> int:
-    """Return where a JSON object begins a line before any line of the text form does; else -1."""
+    """Return where the report's JSON object begins; -1 if there is none before the text format."""
     place = 0 if text.startswith("{") else text.find("\n{") + 1
     return place if text.startswith("{", place) and "NCCL version" not in text[:place] else -1
 
 
 def agreed(reports: Sequence[RasReport]) -> tuple[Accused, ...]:
-    """Return whom the first look and the last accuse alike, in communicators whose counts stand still.
+    """Return the accusations on which the first and the last report agree.
 
-    One look alone is not sure, nor is any while something moves.
+    Communicators whose counts changed in between are left out. With a single report, or while anything still
+    moves, every accusation is unsure.
     """
     if not reports:
         return ()
@@ -91,7 +98,7 @@ def agreed(reports: Sequence[RasReport]) -> tuple[Accused, ...]:
 
 
 def moving(reports: Sequence[RasReport]) -> set[str]:
-    """Return the communicators whose counts differ between the first look and the last."""
+    """Return the communicators whose counts differ between the first and the last report."""
     return {name for name, *_ in set(reports[0].counts) ^ set(reports[-1].counts)} if reports else set()
 
 
@@ -102,7 +109,7 @@ def _without(report: RasReport, names: set[str]) -> RasReport:
 
 
 def accused(report: RasReport) -> tuple[Accused, ...]:
-    """Return the ranks that hold others up; none where all have launched the same."""
+    """Return the ranks that hold others up, according to one report; none if all have launched the same."""
     found: list[tuple[int, Accused]] = []
     waiting: dict[Hashable, set[int]] = defaultdict(set)
     for place, comm in enumerate(report.communicators):
@@ -115,22 +122,23 @@ def accused(report: RasReport) -> tuple[Accused, ...]:
 
 
 def _is_held_up(place: int, each: Accused, waiting: Mapping[Hashable, set[int]]) -> bool:
-    """Return whether it is behind in one communicator only since it waits in another one."""
+    """Return True if the process is behind in one communicator only because it waits in another."""
     process = each.member.process
     return each.how == BEHIND and process is not None and bool(waiting.get(process, set()) - {place})
 
 
 def _unlisted(comm: Communicator) -> float:
-    """Return how many of its ranks RAS does not name."""
+    """Return how many ranks of a communicator RAS does not list."""
     return inf if comm.size is None else comm.size - len(comm.members) - len(comm.absent)
 
 
 def _causes(found: Sequence[tuple[int, Accused]], unlisted: Mapping[int, float]) -> list[Accused]:
-    """Part those in whom the communicators agree most from those who may wait for them.
+    """Separate the most likely causes from processes that may merely wait for them (`held`).
 
-    Ranks that RAS does not list may wait in one communicator and be behind in the next. So where different
-    ones accuse different processes, it is who does not answer, else who is behind in most of them, and not
-    for sure. A few others are accused alike where they are more than can wait for those.
+    A rank that RAS does not list may wait in one communicator and therefore be behind in the next. So if
+    communicators accuse different processes, the cause is the process that does not answer, else the one that
+    is behind in most communicators, and only as `unsure`. A few processes are all accused alike if there are
+    more of them than ranks that could wait for the cause.
     """
     strong = [(place, each) for place, each in found if each.how in _HOLDING]
     by_comm: dict[int, set[Hashable]] = defaultdict(set)
@@ -153,7 +161,7 @@ def _causes(found: Sequence[tuple[int, Accused]], unlisted: Mapping[int, float])
 
 
 def _once(found: Sequence[Accused]) -> tuple[Accused, ...]:
-    """Keep for each process the accusation that says most: no answer, another operation, most behind."""
+    """Keep the strongest accusation of each process; of equal ones, the furthest behind."""
     best: dict[Hashable, Accused] = {}
     for each in sorted(found, key=lambda each: (_FIRST.index(each.how), -each.by)):
         best.setdefault(each.process, each)
@@ -161,7 +169,7 @@ def _once(found: Sequence[Accused]) -> tuple[Accused, ...]:
 
 
 def _absent(comm: Communicator) -> Iterator[Accused]:
-    """Accuse who does not answer; where most do not, it is the one that was asked who is cut off."""
+    """Accuse ranks that do not answer; if most do not, the rank that was asked is the one cut off."""
     if comm.size is None or 2 * len(comm.absent) <= comm.size:
         doubt = comm.size is not None and 2 * len(comm.absent) == comm.size
         for each in comm.absent:
@@ -169,7 +177,7 @@ def _absent(comm: Communicator) -> Iterator[Accused]:
 
 
 def _troubled(comm: Communicator) -> Iterator[Accused]:
-    """Accuse the few in a state that is none to work in, and the few that report an error of their own."""
+    """Accuse ranks in a bad state or with an error of their own, as long as they are a minority."""
     usual = max(comm.states, key=lambda state: comm.states[state], default="")
     for each, state in comm.odd:
         if state in _BAD_STATES and state != usual and 2 * comm.states[state] <= sum(comm.states.values()):
@@ -181,7 +189,7 @@ def _troubled(comm: Communicator) -> Iterator[Accused]:
 
 
 def _waiting(comm: Communicator) -> Iterator[RasMember]:
-    """Return who waits here: who has launched what others have not, and is itself behind in nothing."""
+    """Yield the ranks that wait here: they have launched something others have not, and lag in nothing."""
     uneven = {kind: min(ranks) for kind, ranks in comm.launched.items() if len(ranks) > 1}
     for each in comm.members:
         own = {kind: each.counts[kind] for kind in uneven if kind in each.counts}
@@ -190,9 +198,10 @@ def _waiting(comm: Communicator) -> Iterator[RasMember]:
 
 
 def _unequal(comm: Communicator) -> list[Accused]:
-    """Accuse who launched fewest.
+    """Accuse the ranks that have launched fewest operations.
 
-    Where most did, those who launched most may do what nobody else does; so may the other one of two.
+    If those are the majority, accuse the ranks that have launched most: they may do something that no other
+    rank does. Of two ranks, either may be at fault.
     """
     behind: dict[int | None, Accused] = {}
     ahead: dict[int | None, tuple[int, str]] = {}
@@ -220,7 +229,7 @@ def _unequal(comm: Communicator) -> list[Accused]:
 
 
 def _of_two(swapped: list[Accused]) -> list[Accused]:
-    """Hold to who launched more of all kinds that it went on: where each entered what the other did not."""
+    """Mark the rank that launched more in total as held up, if each of two entered what the other did not."""
     sums = [sum(each.member.counts.values()) for each in swapped]
     if [each.how for each in swapped] != [INSTEAD, INSTEAD] or len(set(sums)) == 1:
         return swapped
@@ -231,7 +240,7 @@ def _of_two(swapped: list[Accused]) -> list[Accused]:
 
 
 def _usual(ranks: Mapping[int, int]) -> int:
-    """Return what at least half of the ranks have launched, of two halves the greater."""
+    """Return the number of launched operations that at least half of the ranks reached (the upper median)."""
     seen = 0
     for launched in sorted(ranks):
         seen += ranks[launched]

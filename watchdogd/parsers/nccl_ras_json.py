@@ -1,4 +1,4 @@
-"""NCCL's RAS report as JSON (2.28.7 and later): every rank of every communicator is in it."""
+"""NCCL's RAS report as JSON (2.28.7 and later), which lists every rank of every communicator."""
 
 from __future__ import annotations
 
@@ -19,21 +19,17 @@ _ERRORS = {
     5: "Invalid usage",
     6: "Remote process error",
 }
-"""Of ncclResult_t; 0 is none, 7 goes on."""
+"""Values of ncclResult_t that are errors; 0 is success and 7 in progress."""
 
 
 def read(text: str) -> RasReport:
-    """UnreadableError where it is no answer of RAS."""
+    """Read a report. Raise UnreadableError if it is not a report of RAS."""
     try:
         said = parse_json(text)
         comms = tuple(_communicator(each) for each in said["communicators"] if whole(each["size"]))
-        return RasReport(str(said["nccl_version"]), comms, (), whole(_ras(said).get("timeouts_count")) or 0)
+        return RasReport(str(said["nccl_version"]), comms)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UnreadableError(f"no answer of NCCL's RAS: {text[:80]!r}") from None
-
-
-def _ras(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    return said.get("ras") or {}
 
 
 def _communicator(said: Mapping[str, Any]) -> Communicator:
@@ -59,7 +55,7 @@ def _communicator(said: Mapping[str, Any]) -> Communicator:
 
 
 def _member(said: Mapping[str, Any], size: int) -> RasMember | None:
-    """Return a rank; None for one that its communicator cannot have."""
+    """Return a rank, or None if its number is not valid in a communicator of that size."""
     rank, pid, host = whole(said["rank"]), whole(said["pid"]), str(said["host"])
     gpu = whole(said.get("nvml_dev"))
     counts = {

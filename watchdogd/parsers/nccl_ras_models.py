@@ -1,4 +1,4 @@
-"""One answer of NCCL's RAS: its communicators, and what their ranks launched."""
+"""A report of NCCL's RAS: communicators, and what their ranks have launched."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class RasMember:
-    """One rank of a communicator, or (`rank` None) a process.
+    """One rank of a communicator; or, if `rank` is None, a process.
 
-    `gpu` is as nvidia-smi counts it, `host` an address; what is not told is None or empty. `counts`:
-    operations launched, by kind. `dead`: given up.
+    `host` is an address, `gpu` the number that nvidia-smi gives it; None or empty if not reported. `counts`
+    is the number of launched operations by kind. `dead`: RAS has given the process up.
     """
 
     rank: int | None
@@ -23,17 +23,17 @@ class RasMember:
 
     @property
     def process(self) -> tuple[str, int | None, int | None] | None:
-        """Host, process and GPU, the same in all communicators; None where they are not known."""
+        """Host, process id and GPU: the same in all communicators. None if not known."""
         return (self.host, self.pid, self.gpu) if self.pid is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class Communicator:
-    """One communicator and what its members launched.
+    """One communicator, and what its members have launched.
 
-    `size` is None where it is not told. `launched`: how many ranks launched how many operations, by kind.
-    `absent` did not answer. `states`: how many ranks are in which, `odd` those whose state is told. `errors`:
-    what ranks reported.
+    `size` is None if not reported. `launched` maps each kind of operation to how many ranks have launched how
+    many. `absent` are the ranks that did not answer. `states` counts the ranks in each state; `odd` lists
+    those whose state is reported one by one. `errors` are the errors that ranks reported.
     """
 
     name: str
@@ -48,20 +48,19 @@ class Communicator:
 
 @dataclass(frozen=True, slots=True)
 class RasReport:
-    """One answer. `absent` are processes that did not answer; `timeouts`: how often RAS waited in vain.
+    """One report. `absent` are the processes that did not answer.
 
-    `gpus` is how many the job has, as far as its processes know of one another; 0 where it is not told.
+    `gpus` is the number of GPUs of the job, as far as its processes know of one another; 0 if not reported.
     """
 
     version: str = ""
     communicators: tuple[Communicator, ...] = ()
     absent: tuple[RasMember, ...] = ()
-    timeouts: int = 0
     gpus: int = 0
 
     @property
     def even(self) -> bool:
-        """True if all ranks answer and have launched the same."""
+        """True if all ranks answer, without errors, and have launched the same."""
         return not self.absent and not any(
             each.absent or each.errors or any(len(ranks) > 1 for ranks in each.launched.values())
             for each in self.communicators
@@ -69,7 +68,7 @@ class RasReport:
 
     @property
     def counts(self) -> tuple[tuple[str, str, tuple[tuple[int, int], ...]], ...]:
-        """Numbers of operations: a later answer differs where anything was launched meanwhile."""
+        """All counts of operations: two reports differ here if anything was launched in between."""
         return tuple(
             (each.name, kind, tuple(sorted(ranks.items())))
             for each in self.communicators

@@ -1,8 +1,8 @@
-"""NCCL's RAS report as the text that people read.
+"""NCCL's RAS report in the text format.
 
-It names ranks only where they are fewer than half: of the others it gives numbers. Until 2.25 all kinds of
-operations were counted as one ("collective"). Lines that are not known are passed over: each release has
-others.
+It lists ranks one by one only where they are a minority, and gives only the number of the others. Up to 2.25
+all kinds of operations were counted together ("collective"). Unknown lines are skipped, since each release
+adds some.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ _RANK = re.compile(
 )
 _PROCESS = re.compile(r"  Process (\d+) on node (\S+) managing GPUs? (\d[\d,]*)(?: \(NVML (\d[\d,]*)\))?")
 _MISSING = re.compile(r"  The missing ranks?: (\d[\d,]*)$")
-_TIMEOUTS = re.compile(r"  Encountered (\d+) communication timeouts?")
 
 
 def read(text: str) -> RasReport:
-    """Read all whole lines; the last one may be cut off. UnreadableError where it is no answer of RAS."""
+    """Read all complete lines (the last may be cut). Raise UnreadableError if it is not a report of RAS."""
     reading = _Reading()
     for line in split_lines(text[: text.rfind("\n") + 1]):
         reading.take(line.rstrip())
@@ -47,7 +46,7 @@ def read(text: str) -> RasReport:
 
 @dataclass(slots=True)
 class _Section:
-    """Section of the report about one communicator."""
+    """Section of the report about one communicator, while it is read."""
 
     name: str
     group: str
@@ -70,7 +69,7 @@ class _Section:
 
 
 class _Reading:
-    """The text, a line at a time."""
+    """Reader that takes the report line by line."""
 
     def __init__(self) -> None:
         self.begun = False
@@ -78,7 +77,7 @@ class _Reading:
         self._groups: dict[str, tuple[int, str]] = {}
         self._sections: dict[tuple[str, str], _Section] = {}
         self._absent: list[RasMember] = []
-        self._timeouts = self._gpus = 0
+        self._gpus = 0
         self._now: _Section | None = None
         self._heads = self._kind = self._state = self._error = ""
         self._launch: int | None = None
@@ -102,10 +101,10 @@ class _Reading:
             replace(each, absent=tuple(replace(one, dead=one.process in dead) for one in each.absent))
             for each in found
         ]
-        return RasReport(self._version, tuple(found), tuple(self._absent), self._timeouts, self._gpus)
+        return RasReport(self._version, tuple(found), tuple(self._absent), self._gpus)
 
     def _communicator(self, section: _Section) -> Communicator | None:
-        """Return it without ranks that it cannot have; 2.27 lists some that are memory of something else."""
+        """Build a communicator without impossible ranks: 2.27 lists some out of uninitialised memory."""
         size, state = self._groups.get(section.group, (None, ""))
         if size == 0 or state == "NOCOMM":
             return None
@@ -144,7 +143,7 @@ class _Reading:
         self._kind, self._state, self._error, self._launch = kind, state, error, None
 
     def _said(self, line: str, now: _Section) -> bool:
-        """Take what is said of a communicator, and return whether it was that."""
+        """Read a line about a communicator. Return False if it is something else."""
         if rank := _RANK.match(line):
             self._rank(rank, now)
         elif kind := _KIND.match(line):
@@ -193,8 +192,6 @@ class _Reading:
         elif self._now and (missing := _MISSING.match(line)):
             numbers = [digits(rank or "0") for rank in missing[1].split(",")]
             self._now.missing |= {number: RasMember(number) for number in numbers}
-        elif times := _TIMEOUTS.match(line):
-            self._timeouts = digits(times[1])
 
 
 def _is_of(member: RasMember, size: int | None) -> bool:

@@ -1,6 +1,6 @@
-"""Sample of one node, as the job's own probe leaves it in home: inbox/RUN.sample.HOST.PID.json.
+"""Sample of one node, which the probe inside a job writes to home: inbox/RUN.sample.HOST.PID.json.
 
-One JSON object, replaced atomically, its date the file's time:
+A file is one JSON object and is replaced atomically; its mtime is the sample's time:
 
     {"kind": "sample", "run": "run-17", "job": "4711", "node": "node5",
      "gpus": {"list": [{"index": 3, "uuid": "GPU-...", "utilisation": 97.0, ...}], "absent": "",
@@ -11,9 +11,9 @@ One JSON object, replaced atomically, its date the file's time:
                "/local": {"trouble": "No such file or directory", "errno": 2}},
      "cpu": {"seconds": 81250.4, "at": 1795800031.2, "gpus": true}}
 
-`job` is the raw id. A GPU has the fields of `Gpu`, those that are not known left out. Bytes and numbers of
-inodes are as an ordinary user has them. `pool` is what ends the job when it is used up: a control group, or
-the node. Unknown keys are passed over, so that old and new go together.
+`job` is the raw job id. A GPU has the fields of `Gpu`, without those that are unknown. Bytes and inodes are
+those available to an ordinary user. `pool` is the memory whose end is the job's end: its control group, or
+the node. Unknown keys are ignored, so that old and new versions understand each other.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def gpus_json(sample: GpuSample) -> str:
 
 
 def read_gpus(text: str) -> GpuSample | None:
-    """Return the sample, or None where it has no GPUs. UnreadableError where it is no sample."""
+    """Return the GPUs of a sample, or None if it has none. Raise UnreadableError if it is not a sample."""
     try:
         said = parse_json(text)
         gpus = said.get("gpus")
@@ -84,9 +84,9 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 
 def _made(cls: Any, said: Mapping[str, Any]) -> Any:
-    """Make a dataclass of the keys that are fields of it. TypeError where one is missing, or these are none.
+    """Build a dataclass from the keys that are its fields.
 
-    ValueError where a value is of another kind than its field.
+    Raise TypeError if `said` is not an object or lacks a field, ValueError if a value has the wrong type.
     """
     if not isinstance(said, Mapping):
         raise TypeError(str(said)[:80])
@@ -111,12 +111,15 @@ def _value(hint: Any, value: Any) -> Any:
 
 
 STAT_FORMAT = "%b %f %a %S %c %d"
-"""Blocks, free ones, those free for users, their size, inodes, free ones (stat(1), of a file system)."""
+"""Format for `stat -f`: blocks, free blocks, blocks free for users, block size, inodes, free inodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobProcess:
-    """One process of the job and its anonymous memory: not page cache, file mappings or shared segments."""
+    """One process of a job, and its anonymous memory in bytes.
+
+    That is without page cache, mapped files and shared memory.
+    """
 
     pid: int
     command: str
@@ -125,9 +128,10 @@ class JobProcess:
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """Processor time: `seconds` that a job's processes on one node took until `at`, by the node's clock.
+    """Processor time: `seconds` used by the job's processes on one node until `at`, by the node's clock.
 
-    `gpus`: the node has some, for which processors may burn while they only wait."""
+    `gpus`: the node has GPUs, so that its processors may be busy while they only wait for them.
+    """
 
     seconds: float
     at: float
@@ -136,7 +140,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """Memory of one node in bytes: what is left, what the job's processes hold, and those that hold most."""
+    """Memory of one node in bytes: `left` of `total`, and what the job's largest `processes` hold."""
 
     pool: str
     left: float
@@ -147,9 +151,9 @@ class NodeMemory:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One file system of a node, in bytes; it counts no inodes where `inodes` is 0.
+    """One file system of a node, in bytes; `inodes` is 0 if it does not count inodes.
 
-    `trouble`: why nothing is known, with the system's `errno` of it; 0: none, it does not answer.
+    `trouble` says why nothing is known, `errno` is the system's number for it (0: it does not answer).
     """
 
     free: float = 0.0
@@ -163,7 +167,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One node of one job. `memory` and `cpu` are None where the sample does not tell."""
+    """Memory, disks and processor time of one job on one node; None if the sample does not have them."""
 
     run: str
     job: str
@@ -182,7 +186,7 @@ def usage_json(
 
 
 def read_usage(text: str) -> Usage:
-    """Return memory, disks and processor time of a sample. UnreadableError where it is none."""
+    """Return memory, disks and processor time of a sample. Raise UnreadableError if it is not a sample."""
     try:
         usage: Usage = _made(Usage, parse_json(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -191,7 +195,7 @@ def read_usage(text: str) -> Usage:
 
 
 def read_stat(text: str, *, read_only: bool = False) -> Disk | None:
-    """Read what `stat -f` prints with STAT_FORMAT of one path; None where it is something else."""
+    """Read what `stat -f` printed with STAT_FORMAT for one path; None if it is something else."""
     numbers = text.split()
     known = [number for number in map(count, numbers) if number is not None]
     if len(numbers) != 6 or len(known) != 6:

@@ -1,7 +1,7 @@
-"""`py-spy dump`, 0.1 to 0.4, as text or JSON, of one process or several, and the reasons why it has none.
+"""Output of `py-spy dump` (0.1 to 0.4), as text or JSON, of one or several processes, and its errors.
 
-Its text may stand within another log, begin in the middle, or have lost its line breaks. An error may be
-followed by a backtrace of py-spy itself, which is nobody's stack.
+The text may be embedded in another log, lack its beginning, or have lost its line breaks. An error may be
+followed by a backtrace of py-spy itself, which is skipped.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from watchdogd.system.number import digits, needed, whole
 from watchdogd.system.text import split_lines
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_PROCESS = re.compile(r"\s*Process (?P<pid>\d+): (?P<command>.*)")
-_RAY = re.compile(r"Stack dump for \S++\s++(?P<pid>\d++)(?:\s++\S++){8}\s++(?P<command>.*)")
-_PYTHON = re.compile(r"\s*Python v(?P<python>\S+)(?: \(.*\))?\s*")
+_PROCESS = re.compile(r"\s*Process (?P<pid>\d+): .*")
+_RAY = re.compile(r"Stack dump for \S++\s++(?P<pid>\d++)(?:\s++\S++){8}\s++.*")
+_PYTHON = re.compile(r"\s*Python v\S+(?: \(.*\))?\s*")
 _THREAD = re.compile(
-    r'\s*Thread (?P<id>0x[0-9A-Fa-f]+|\d+) \((?P<state>idle|active)(?P<gil>\+gil)?\)(?:: "(?P<name>[^"]*)")?'
+    r'\s*Thread (?P<id>0x[0-9A-Fa-f]+|\d+) \((?:idle|active)(?:\+gil)?\)(?:: "(?P<name>[^"]*)")?'
 )
 _FRAME = re.compile(r"(?P<function>.+?) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)")
 _PLAIN = re.compile(r"[\w:~<>.*&]+")
 _BACKTRACE = re.compile(r"\s*stack backtrace:", re.IGNORECASE)
 _JSON = re.compile(r"^[ \t]*+\[\s*+(?:\{|\])", re.MULTILINE)
 _LOCALS = 8
-"""Columns from which a line is a variable of --locals, not a frame."""
+"""A line indented by this much or more is a variable of --locals, not a frame."""
 _COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
 
 _ERROR = re.compile(r"^(?:Error ?:|Permission Denied|Reason ?:|\[\S+ WARN .*Failed to get stack trace)", re.M)
@@ -52,43 +52,34 @@ _TROUBLES = (
 
 @dataclass(frozen=True, slots=True)
 class PyspyAnswer:
-    """The processes in one output, or why there are none; `warnings` are py-spy's that are no failure."""
+    """The processes in one output, or why there are none."""
 
     dumps: tuple[StackDump, ...] = ()
     trouble: StackTrouble | None = None
-    warnings: tuple[str, ...] = ()
 
 
 def read(text: str, errors: str = "") -> PyspyAnswer:
-    """Read py-spy's stdout and stderr. Never raises: what makes no sense has no dumps."""
+    """Read py-spy's stdout and stderr. Never raise: output that makes no sense gives no dumps."""
     text = _ESCAPE.sub("", text)
     dumps = tuple(_json(text) or _text(text))
     said = text + "\n" + _ESCAPE.sub("", errors)
     found = None if any(thread.frames for dump in dumps for thread in dump.threads) else _trouble(said)
-    return PyspyAnswer(() if found else dumps, found, _warnings(said))
+    return PyspyAnswer(() if found else dumps, found)
 
 
 def _json(text: str) -> list[StackDump]:
-    """Read the threads of `--json`, by process; log lines may stand before them."""
+    """Read the output of `--json`, grouped by process; log lines may precede it."""
     for begin in _JSON.finditer(text):
         try:
             entries, _ = json.JSONDecoder().raw_decode(text, begin.start() + begin.group().index("["))
-            threads = [(needed(whole(entry["pid"])), entry, _json_thread(entry)) for entry in entries]
+            threads = [(needed(whole(entry["pid"])), _json_thread(entry)) for entry in entries]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
         return [
-            StackDump(
-                pid,
-                command=next((_command(entry) for number, entry, _ in threads if number == pid), ""),
-                threads=tuple(thread for number, _, thread in threads if number == pid),
-            )
-            for pid in dict.fromkeys(number for number, _, _ in threads)
+            StackDump(pid, tuple(thread for number, thread in threads if number == pid))
+            for pid in dict.fromkeys(number for number, _ in threads)
         ]
     return []
-
-
-def _command(entry: dict[str, Any]) -> str:
-    return str((entry.get("process_info") or {}).get("command_line") or "")
 
 
 def _json_thread(entry: dict[str, Any]) -> Thread:
@@ -96,8 +87,6 @@ def _json_thread(entry: dict[str, Any]) -> Thread:
         id=str(entry.get("thread_id", "")),
         os_id=whole(entry.get("os_thread_id")),
         name=str(entry.get("thread_name") or ""),
-        active=bool(entry.get("active")),
-        gil=bool(entry.get("owns_gil")),
         frames=tuple(
             Frame(
                 str(frame["name"]),
@@ -111,7 +100,7 @@ def _json_thread(entry: dict[str, Any]) -> Thread:
 
 
 def _text(text: str) -> list[StackDump]:
-    """Read the processes of the plain form. A blank line ends nothing: some versions part threads by one."""
+    """Read the text format. A blank line ends nothing, since some versions separate threads by one."""
     dumps: list[StackDump] = []
     own_backtrace = False
     for line in _lines(text):
@@ -119,9 +108,9 @@ def _text(text: str) -> list[StackDump]:
         if own_backtrace:
             continue
         if header := _PROCESS.fullmatch(line) or _RAY.fullmatch(line):
-            dumps.append(StackDump(digits(header["pid"]), header["command"].strip()))
-        elif python := _PYTHON.fullmatch(line):
-            _change(dumps, python=python["python"])
+            dumps.append(StackDump(digits(header["pid"])))
+        elif _PYTHON.fullmatch(line):
+            continue
         elif thread := _THREAD.fullmatch(line):
             _add_thread(dumps, thread)
         elif frame := _frame(line, bool(dumps and dumps[-1].threads)):
@@ -130,7 +119,7 @@ def _text(text: str) -> list[StackDump]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the lines; part again, before `Python v`, `Thread` and each frame, what was joined to one."""
+    """Yield the lines, after splitting those in which `Python v`, `Thread` and frames were joined."""
     for line in split_lines(text):
         parted = re.sub(r"(?<=\S)\s+(?=Python v\d[\w.+]* \(|Thread (?:0x[0-9A-Fa-f]+|\d+) \()", "\n", line)
         for part in parted.split("\n"):
@@ -146,15 +135,12 @@ def _lines(text: str) -> Iterator[str]:
 def _add_thread(dumps: list[StackDump], match: re.Match[str]) -> None:
     if not dumps:
         dumps.append(StackDump())
-    number = whole(match["id"])
-    thread = Thread(
-        match["id"], number, match["name"] or "", match["state"] == "active", match["gil"] is not None
-    )
-    _change(dumps, threads=(*dumps[-1].threads, thread))
+    thread = Thread(match["id"], whole(match["id"]), match["name"] or "")
+    dumps[-1] = replace(dumps[-1], threads=(*dumps[-1].threads, thread))
 
 
 def _frame(line: str, in_thread: bool) -> Frame | None:
-    """Read a frame; outside of a thread only one with a file and a line, since logs are indented too."""
+    """Read a frame; outside of a thread only one with file and line, since other logs are indented too."""
     indent = len(line) - len(line.lstrip())
     if not 0 < indent < _LOCALS:
         return None
@@ -168,18 +154,13 @@ def _frame(line: str, in_thread: bool) -> Frame | None:
 
 def _add_frame(dumps: list[StackDump], frame: Frame) -> None:
     if not dumps or not dumps[-1].threads:
-        dumps[-1:] = [replace(dumps[-1] if dumps else StackDump(), threads=(Thread(cut=True),))]
+        dumps[-1:] = [replace(dumps[-1] if dumps else StackDump(), threads=(Thread(),))]
     *before, last = dumps[-1].threads
-    _change(dumps, threads=(*before, replace(last, frames=(*last.frames, frame))))
-
-
-def _change(dumps: list[StackDump], **fields: Any) -> None:
-    if dumps:
-        dumps[-1] = replace(dumps[-1], **fields)
+    dumps[-1] = replace(dumps[-1], threads=(*before, replace(last, frames=(*last.frames, frame))))
 
 
 def _trouble(said: str) -> StackTrouble | None:
-    """Return the reason that py-spy gives; None where it gave none."""
+    """Return the error that py-spy reports; None if it reports none."""
     counts = _COUNTS.search(said)
     if counts and digits(counts[2]) > digits(counts[1]):
         line = f"{counts[2]} errors for {counts[1]} samples"
@@ -193,7 +174,7 @@ def _trouble(said: str) -> StackTrouble | None:
 
 
 def _said(said: str) -> str:
-    """Return the line of the error, without its time; with the first reason where it gives one."""
+    """Return the line of the error without its time, with the first reason if py-spy gives one."""
     lines = [re.sub(r"^\[\S+ WARN\s+\S+\] |^Error ?: |^.*(?=Permission Denied)", "", line).strip()
              for line in split_lines(said) if _ERROR.match(line)]  # fmt: skip
     line = lines[0]
@@ -201,9 +182,3 @@ def _said(said: str) -> str:
         line = "Permission Denied"  # what follows is about sudo, which clusters do not have
     reasons = [reason for reason in lines[1:] if reason.startswith("Reason")]
     return f"{line} ({reasons[0].partition(':')[2].strip()})" if reasons else line
-
-
-def _warnings(said: str) -> tuple[str, ...]:
-    """Lines with WARN, each text once."""
-    found = re.findall(r"^\[\S+ WARN\s+\S+\] (.*)$", said, re.MULTILINE)
-    return tuple(dict.fromkeys(re.sub(r"from \d+", "from a process", line).strip() for line in found))

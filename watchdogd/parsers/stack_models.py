@@ -1,4 +1,4 @@
-"""Stacks as values: what py-spy and faulthandler tell of one process at one moment."""
+"""Python stacks of one process at one moment, as py-spy or faulthandler report them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _PACKAGES = frozenset(
         "zmq",
     }
 )
-"""First folders of short file names that are no user's code, where no full path is told."""
+"""First folders of short file names that belong to libraries, for when the full path is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame. `file` is short (`torch/cuda/__init__.py`) or a library; `path` in full, or empty.
+    """One frame. `file` is the short name (`torch/cuda/__init__.py`) or a library, `path` the full one.
 
-    `line` is None for native frames, and where it is not told.
+    `path` is empty, and `line` None, if not known; native frames never have a line.
     """
 
     function: str
@@ -51,7 +51,7 @@ class Frame:
 
     @property
     def native(self) -> bool:
-        """C or C++: seen with --native only."""
+        """True for a frame of C or C++, which only --native shows."""
         return self.line is None
 
     @property
@@ -64,40 +64,34 @@ class Frame:
         return first in sys.stdlib_module_names or ("/" in self.file and first in _PACKAGES)
 
     def __str__(self) -> str:
-        """`next_batch (loader.py:88)`."""
+        """Return `next_batch (loader.py:88)`."""
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         return f"{self.function} ({place})" if place else self.function
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One thread, innermost frame first. `active` does not mean progress: who spins in a wait is active.
+    """One thread, innermost frame first.
 
-    `id` as the tool writes it; `os_id` is the kernel's, None where only another one is known. `cut`: the
-    text began within it.
+    `id` is written as by the tool; `os_id` is the kernel's thread id, None if not known.
     """
 
     id: str = ""
     os_id: int | None = None
     name: str = ""
-    active: bool = False
-    gil: bool = False
     frames: tuple[Frame, ...] = ()
-    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StackDump:
-    """Threads of one process; `pid` is None where the text does not tell it."""
+    """Threads of one process; `pid` is None if the text does not give it."""
 
     pid: int | None = None
-    command: str = ""
-    python: str = ""
     threads: tuple[Thread, ...] = ()
 
     @property
     def main(self) -> Thread | None:
-        """The main thread: by its name, by its number, else the first that has frames."""
+        """The main thread: by its name, else by its id, else the first that has frames."""
         named = [thread for thread in self.threads if thread.name == "MainThread"]
         numbered = [thread for thread in self.threads if self.pid and thread.os_id == self.pid]
         framed = [thread for thread in self.threads if thread.frames]
@@ -124,7 +118,7 @@ class LoopLooks:
 
 @dataclass(frozen=True, slots=True)
 class StackTrouble:
-    """Reason why there is no stack: `kind` is one word, `line` what the tool said, `advice` what to do."""
+    """Why there is no stack: `kind` in one word, `line` as the tool printed it, `advice` what to do."""
 
     kind: str
     line: str

@@ -39,7 +39,7 @@ _SECOND = re.compile(
 
 
 def _boxes(lines: Sequence[str]) -> dict[int, Facts]:
-    """Two lines a GPU; processes follow in a box of their own."""
+    """Read the boxes, two lines for each GPU; processes follow in a box of their own."""
     found: dict[int, Facts] = {}
     first: Facts = {}
     for line in lines:
@@ -55,9 +55,9 @@ def _boxes(lines: Sequence[str]) -> dict[int, Facts]:
 
 
 def _csv_rows(lines: Sequence[str]) -> dict[int, Facts]:
-    """`--csv` of metric, monitor, static and list: a line a GPU, of several samples the last.
+    """Read `--csv` of metric, monitor, static and list: a line for each GPU, the last of several samples.
 
-    UnreadableError, with the line, where one does not fit its header, or where it lists processes.
+    Raise UnreadableError, with the line, if a line does not fit its header, or for a list of processes.
     """
     found: dict[int, Facts] = {}
     header: list[str] = []
@@ -105,20 +105,18 @@ power_w  number  (?:power/)?(?:current_)?socket_power  (?:power/)?average_socket
 power_cap_w  number  (?:limit/(?:.*/)?)?(?:socket_)?power_limit  (?:limit/)?max_power
 power_cap_w  number  limit/(?:.*/)?max_power_limit  power_cap
 temperature_c  number  (?:temperature/)?hotspot  (?:temperature/)?edge  gpu_t(?:emp)?  hotspot_temperature
-memory_temperature_c  number  temperature/mem  mem_t(?:emp)?  memory_temperature
 clock_mhz  number  (?:clock/)?gfx(?:_0)?/clk  gfx_cl(?:oc)?k
 slowdown_c  number  (?:limit/)?slowdown_hotspot_temperature  (?:limit/)?slowdown_(?:edge_)?temperature
 vram_used  MiB  (?:mem_usage/)?used_vram  vram_used
 vram_total  MiB  (?:mem_usage/)?total_vram  vram_total
-ecc_correctable  count  (?:ecc/)?total_correctable_count  single_(?:bit_)?ecc  blocks correctable
 ecc_uncorrectable  count  (?:ecc/)?total_uncorrectable_count  double_(?:bit_)?ecc  blocks uncorrectable
 """)
 
 
 def read(text: str) -> Readout:
-    """Return the GPUs in one output (`--rocm-smi` prints as that tool does).
+    """Return the GPUs in one output; that of `--rocm-smi` is read as rocm-smi's.
 
-    UnreadableError, with the line, where it is none of this tool's.
+    Raise UnreadableError, with the line, if it is not this tool's.
     """
     if "ROCm System Management Interface" in text:
         return rocm_smi.read(text)
@@ -141,25 +139,21 @@ def _gpu(index: int, facts: values.Facts) -> Gpu:
 
 
 def _usage(facts: values.Facts) -> values.Facts:
-    """Read monitor's newer column, `3.0/191.7 GB`, the unit for both; of an APU that works in GTT, that."""
+    """Read monitor's newer column `3.0/191.7 GB`; for an APU that works in GTT, the column for GTT."""
     cell = facts.get("vram_usage") or facts.get("gtt_usage") or ""
     match = re.fullmatch(r"([\d.]+)/\s*([\d.]++)\s*(\w+)", cell)
     return {"vram_used": f"{match[1]} {match[3]}", "vram_total": f"{match[2]} {match[3]}"} if match else {}
 
 
 def _blocks(facts: values.Facts) -> values.Facts:
-    """Sum the counters of `--ecc-blocks`, for tools that do not give the totals."""
-    sums = {}
-    for kind in ("correctable", "uncorrectable"):
-        cells = [cell for name, cell in facts.items() if re.fullmatch(rf"ecc_blocks/.*/{kind}_count", name)]
-        counts = [count for cell in cells if (count := values.count(cell)) is not None]
-        if counts:
-            sums[f"blocks {kind}"] = str(sum(counts))
-    return sums
+    """Sum the counters of `--ecc-blocks`, for versions that do not print totals."""
+    cells = [cell for name, cell in facts.items() if re.fullmatch(r"ecc_blocks/.*/uncorrectable_count", name)]
+    counts = [count for cell in cells if (count := values.count(cell)) is not None]
+    return {"blocks uncorrectable": str(sum(counts))} if counts else {}
 
 
 def _shared(gpu: Gpu, facts: values.Facts) -> Gpu:
-    """Replace the memory of an APU, a carve-out, by the machine's (GTT) in which it works."""
+    """Use the machine's memory (GTT) for an APU, whose own memory is only a carve-out."""
     total = values.mebibytes(facts.get("mem_usage/total_gtt", ""))
     used = values.mebibytes(facts.get("mem_usage/used_gtt", ""))
     if gpu.vram_total is None or gpu.vram_total >= CARVE_OUT or not total or total < gpu.vram_total:
@@ -168,7 +162,7 @@ def _shared(gpu: Gpu, facts: values.Facts) -> Gpu:
 
 
 def _json(text: str) -> dict[int, values.Facts]:
-    """Read all documents, the later over the earlier."""
+    """Read all documents; later ones override earlier ones."""
     found: dict[int, values.Facts] = {}
     position = 0
     while begin := _OPENING.search(text, position):
@@ -193,7 +187,7 @@ def _entries(document: Any) -> Iterator[dict[str, Any]]:
 
 
 def _flat(entry: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """`usage/gfx_activity`, `47 %`; lists are engines of a GPU, of which nothing is judged."""
+    """Yield nested values as `usage/gfx_activity`, `47 %`; skip lists, which are about single engines."""
     for name, inner in entry.items():
         if isinstance(inner, dict) and inner.keys() == {"value", "unit"}:
             yield above + name, "N/A" if inner["value"] == "N/A" else f"{inner['value']} {inner['unit']}"
@@ -204,7 +198,7 @@ def _flat(entry: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _text(lines: Sequence[str]) -> dict[int, values.Facts]:
-    """Indented `NAME: value` below `GPU: 0`; wrapped lists go on in lines without a name."""
+    """Read indented `NAME: value` lines below `GPU: 0`; skip the continuation lines of wrapped lists."""
     found: dict[int, values.Facts] = {}
     index: int | None = None
     path: list[str] = []
@@ -222,7 +216,7 @@ def _text(lines: Sequence[str]) -> dict[int, values.Facts]:
 
 
 def _monitor(lines: Sequence[str]) -> dict[int, values.Facts]:
-    """`GPU  POWER  GPU_TEMP ...`: as many cells a row as the header has names; processes follow below."""
+    """Read the table `GPU POWER GPU_TEMP ...`, which processes may follow."""
     found: dict[int, values.Facts] = {}
     header: list[str] = []
     for line in lines:

@@ -1,11 +1,11 @@
-"""Reports of NVIDIA's and AMD's drivers in the kernel log: Xid errors, lost GPUs, memory errors, resets.
+"""GPU errors in the kernel log, by NVIDIA's and AMD's drivers: Xid errors, lost GPUs, memory errors, resets.
 
-Not all that breaks a GPU has an Xid: a failed call says so by NVIDIA's own code (`[NV_ERR_RESET_REQUIRED]`),
-and a GPU that cannot be started, or whose firmware is silent, in a line of its own. Some name no GPU.
+Some failures have no Xid: a failed call is logged with NVIDIA's own code (`[NV_ERR_RESET_REQUIRED]`), and a
+GPU that cannot be started, or whose firmware does not answer, in a line of its own. Some lines name no GPU.
 
-Numbers as in NVIDIA's Xid catalogue: those of the hardware, those that need a reset, and those that are left
-out: a fault of the application causes them (13, 43, 45), or they have no effect (121, 162, and 154 where the
-driver asks for nothing any more). SXid lines speak of NVSwitches, not of GPUs.
+Xid numbers are those of NVIDIA's catalogue. Left out are those that an application causes (13, 43, 45), and
+those without effect (121, 162, and 154 once the driver asks for nothing any more). SXid lines are about
+NVSwitches, not GPUs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from watchdogd.system.text import split_lines
 
 FATAL = frozenset({46, 48, 61, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(155, 159)})
 FATAL |= {167, 169, 171, 172}
-"""The GPU, or its link, is broken or needs a reset."""
+"""Xids after which the GPU or its link is broken or needs a reset."""
 NVLINK = frozenset(range(144, 151))
-"""Errors of NVLink 5, whose text says whether they are fatal."""
+"""Xids of NVLink 5; their text says whether they are fatal."""
 _HARMLESS = frozenset({13, 43, 45, 121, 162})
 _RECOVERY = 154
 _XID = re.compile(r"(?<!S)Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F:.]+)\): (\d+)(?:, *)?(.*)")
@@ -38,7 +38,7 @@ _CODES = (
     "NVLINK_FABRIC_FAILURE",
     "RESET_REQUIRED",
 )
-"""NVIDIA's error codes (NV_ERR_...) with which no call to a sound GPU fails."""
+"""NVIDIA's error codes (NV_ERR_...) that a healthy GPU never returns."""
 _NVRM = re.compile(r"NVRM: (?:.*?\bGPU (?:at PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[.:\s])?")
 _NVIDIA_REPORTS = (
     (re.compile(rf"(?<![\w ,])[\w ,]*+\[NV_ERR_(?:{'|'.join(_CODES)})\]"), True),
@@ -48,13 +48,13 @@ _NVIDIA_REPORTS = (
     (re.compile(r"GPU does not have the necessary power cables connected"), True),
     (re.compile(r"GPU is probably locked"), False),
 )
-"""What is said without an Xid, and whether the GPU is broken by it; without a bus no GPU is named."""
+"""Messages without an Xid, and whether the GPU is broken after them; without a bus they name no GPU."""
 NVIDIA_MARKS = (
     "Xid|fallen off|The NVIDIA GPU|installed in this system",
     f"NV_ERR_({'|'.join(_CODES)})|RmInitAdapter failed|GPU (is )?likely|[Hh]eartbeat timed out"
     "|necessary power cables|probably locked",
 )
-"""What grep -E finds NVIDIA's reports by: those with an Xid, and the others, of which there may be many."""
+"""Patterns for grep -E that find NVIDIA's messages: those with an Xid, and the others (maybe many)."""
 _AMD = re.compile(
     r"amdgpu(?: ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d))?: (?:amdgpu: )?(?:\[drm\] )?(?:\{\d+\})?(.*)"
 )
@@ -62,7 +62,7 @@ AMD_MARKS = (
     "uncorrectable hardware error|device lost from bus|(GPU|ASIC) reset|GPU [Rr]ecovery|device wedged"
     "|unrecoverable state|GPU init|xceeds? (the )?threshold|reach(es)? threshold"
 )
-"""What grep -E finds AMD's reports by."""
+"""Pattern for grep -E that finds AMD's messages."""
 _AMD_REPORTS = (
     (re.compile(r"device lost from bus", re.IGNORECASE), "it has been lost from the bus", True),
     (re.compile(r"GPU reset end with ret = -?[1-9]"), "its reset failed", True),
@@ -88,10 +88,10 @@ _AMD_ERRORS = re.compile(
     r"(?:total in )?(\w+)"
 )
 _SLEEPS = 1_048_560
-"""What AMD's counters add at each look while the memory sleeps."""
+"""Added to AMD's counters at each reading while the memory sleeps."""
 _OFF = "it has fallen off the bus"
 _APART = 600.0
-"""Seconds without a report after which the same one is told anew."""
+"""Seconds after which the same message counts as a new event."""
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[,.](\d{1,6})([+-]\d\d:?\d\d|Z)")
 _CTIME = re.compile(r"\[\w{3} (\w{3} +\d+ \d\d:\d\d:\d\d \d{4})\]")
 _STAMP = re.compile(r"\s*(?:\[\s*[\d.]+\]|\S+\s*:\S+\s*:|\[\w{3} \w{3} +\d)")
@@ -100,11 +100,11 @@ _REST = re.compile(r"NVRM: (?:\(PCI ID.*|installed in this system.*|fallen off t
 
 @dataclass(frozen=True, slots=True)
 class DriverEvent:
-    """One report of a driver on the GPU at `bus` (empty: none is named).
+    """One message of a driver about the GPU at `bus` (empty: it names none).
 
-    `xid` is None where the driver gave no number, `at` (seconds since the epoch) where no date. `fatal`: the
-    GPU needs a reset or a replacement; else somebody should look at it. `last`: when it was said again; None:
-    it was not.
+    `xid` is None if the driver gave no number, `at` (seconds since the epoch) if the line has no date.
+    `fatal`: the GPU needs a reset or a replacement; else somebody should look at it. `last` is when the
+    message was repeated, if it was.
     """
 
     bus: str
@@ -115,16 +115,16 @@ class DriverEvent:
     last: float | None = field(default=None, compare=False)
 
     def since(self, time: float) -> bool:
-        """Return True if it was reported after `time`."""
+        """Return True if the message was logged, or repeated, after `time`."""
         return any(at is not None and at >= time for at in (self.at, self.last))
 
     def speaks_of(self, bus: str) -> bool:
-        """Return True if it is about the GPU at `bus`, whose domain a tool may write wider."""
+        """Return True if it is about the GPU at `bus`; tools write the domain with 4 or 8 digits."""
         return same_bus(bus, self.bus)
 
 
 def read(text: str) -> tuple[DriverEvent, ...]:
-    """Return the events, the first of each GPU and kind: what follows within minutes belongs to it."""
+    """Return the events; messages of one GPU and kind within minutes are one event."""
     found: dict[tuple[str, object], list[DriverEvent]] = {}
     for line in _joined(split_lines(text)):
         event = _nvidia(line) or _amd(line)
@@ -138,13 +138,13 @@ def read(text: str) -> tuple[DriverEvent, ...]:
 
 
 def _anew(before: DriverEvent, event: DriverEvent) -> bool:
-    """Return True if it is another report, not the rest of the one before."""
+    """Return True if this is a new event, not a repetition of the one before."""
     last = before.last or before.at
     return last is not None and event.at is not None and event.at - last > _APART
 
 
 def _joined(lines: Sequence[str]) -> list[str]:
-    """Lines without a stamp of their own go on the line before, as do those that end a sentence of it."""
+    """Join continuation lines: those without a time stamp, and those that complete a sentence."""
     found: list[str] = []
     for line in (each[:LONGEST] for each in lines):
         rest = _REST.search(line)
@@ -200,7 +200,7 @@ def _amd(line: str) -> DriverEvent | None:
 
 
 def _time(line: str) -> float | None:
-    """Seconds since the epoch of `dmesg --time-format iso` or `dmesg -T`; None of seconds since boot."""
+    """Return seconds since the epoch, from `dmesg --time-format iso` or `dmesg -T`; None for uptimes."""
     if match := _ISO.search(line):
         return moment(f"{match[1]}.{match[2].ljust(6, '0')[:6]}{match[3]}")
     if match := _CTIME.search(line):
@@ -210,11 +210,11 @@ def _time(line: str) -> float | None:
 
 
 def same_bus(bus: str, other: str) -> bool:
-    """Return True if both are the bus of one GPU, however wide their domains are."""
+    """Return True if both are the bus of the same GPU, whatever the width of their domains."""
     return bool(bus) and _canonical(bus) == _canonical(other)
 
 
 def _canonical(bus: str) -> str:
-    """`0000:9b:00` of `00000000:9B:00.0`."""
+    """Return `0000:9b:00` for `00000000:9B:00.0`."""
     parts = bus.lower().partition(".")[0].split(":")
     return ":".join([parts[0][-4:].rjust(4, "0"), *parts[1:]]) if len(parts) == 3 else bus.lower()

@@ -1,31 +1,32 @@
-"""One GPU as its tool shows it, and one answer of a tool. None is what the tool did not say (N/A)."""
+"""One GPU as a tool describes it, and one answer of a tool. None means that the tool did not say (N/A)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
 CARVE_OUT = 2 << 30
-"""Below this a GPU's own memory is what an APU carves out of the machine's: full is its normal state."""
+"""A GPU with less memory than this is an APU that uses a part of the machine's memory: full is normal
+there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU, or one partition of one.
+    """One GPU, one partition of an AMD GPU, or one MIG device.
 
-    `index` is the tool's number; None where only `bus` is known. `mig` is the number of a MIG device in its
-    GPU, `partition` that of an AMD partition (which has an index of its own). Percents from 0 to 100, watts,
-    degrees Celsius, MHz (of its compute units), bytes. `power_w` may be that of a whole socket, repeated on
-    each of its partitions.
-    `ecc_uncorrectable` counts the card's life where the tool knows it, `ecc_volatile` since the driver was
-    loaded, where that is told (all of AMD's counters are). `slowdown_c` is where this card slows itself down.
-    `throttled` are the reasons that slow it down now, power capping excepted, which is how a busy GPU works.
-    `worn` says why its memory has no spare parts left. `recovery` is what the driver asks for (reset,
-    reboot, drain p2p, drain and reset), `fabric` how its way to the other GPUs stands where that is not well;
-    all of them empty where all is well.
+    Units: per cent (0 to 100), watts, degrees Celsius, MHz (of the compute units), bytes.
 
-    `trouble`: why the GPU cannot be used, or told of: lost, in error. Its other values then mean nothing.
-    `doubts`: single readings that the tool could not make. `inforom`: what is wrong with its own memory of
-    itself, or empty. `pids` are the processes on it, where the tool names them.
+    `index`: the tool's number, None if only `bus` is known. `mig`: number of a MIG device in its GPU;
+        `partition`: number of an AMD partition, which has an `index` of its own.
+    `power_w`: may be the power of a whole socket, repeated on each of its partitions.
+    `slowdown_c`: temperature at which this card slows itself down.
+    `ecc_uncorrectable`: errors in the card's life if the tool knows them; `ecc_volatile`: since the driver
+        was loaded (AMD counts only these).
+    `throttled`: why it is slowed down now; power capping is left out, since every busy GPU is capped.
+    `worn`: why its memory has no spare parts left. `recovery`: what the driver asks for (reset, reboot,
+        drain p2p, drain and reset). `fabric`: state of its NVLink fabric. Empty if nothing is wrong.
+    `trouble`: why the GPU cannot be used or read (lost, in error); its other values then mean nothing.
+    `doubts`: single readings that the tool could not make. `inforom`: damage to its configuration memory.
+    `pids`: processes on it, if the tool lists them.
     """
 
     index: int | None = None
@@ -38,13 +39,11 @@ class Gpu:
     power_w: float | None = None
     power_cap_w: float | None = None
     temperature_c: float | None = None
-    memory_temperature_c: float | None = None
     clock_mhz: float | None = None
     slowdown_c: float | None = None
     vram_used: int | None = None
     vram_total: int | None = None
     vram_percent: float | None = None
-    ecc_correctable: int | None = None
     ecc_uncorrectable: int | None = None
     ecc_volatile: int | None = None
     remap_pending: bool | None = None
@@ -60,14 +59,14 @@ class Gpu:
 
     @property
     def label(self) -> str:
-        """`gpu3`, `gpu3:1` of a MIG device, `gpu-0000:91:00.0` where only the bus is known."""
+        """`gpu3`; for a MIG device `gpu3:1`; `gpu-0000:91:00.0` if only the bus is known."""
         if self.index is None:
             return f"gpu-{self.bus}" if self.bus else "gpu"
         return f"gpu{self.index}" if self.mig is None else f"gpu{self.index}:{self.mig}"
 
     @property
     def vram(self) -> float | None:
-        """Per cent of its memory in use; None where that is not known, or a carve-out."""
+        """Used share of its memory in per cent; None if not known, or if the memory is a carve-out."""
         if self.vram_total is None:
             return self.vram_percent
         if self.vram_used is None or self.vram_total < CARVE_OUT:
@@ -76,12 +75,12 @@ class Gpu:
 
     @property
     def mute(self) -> bool:
-        """True where no sensor of it can be read, neither temperature, power (0 is none) nor clock."""
+        """True if no sensor can be read: neither temperature nor power (0 counts as none) nor clock."""
         return self.temperature_c is None and not self.power_w and not self.clock_mhz
 
     @property
     def blank(self) -> bool:
-        """True where the tool lists it and tells nothing that lives: normal of partitions but the first."""
+        """True if the tool lists it without any live value: normal for all partitions but the first."""
         live = (self.utilisation, self.power_w, self.temperature_c, self.vram_used, self.vram_percent)
         return all(value is None for value in live) and not self.trouble
 
@@ -90,8 +89,8 @@ class Gpu:
 class Readout:
     """One answer of one tool about one machine.
 
-    `absent`: the tool's own line where there is no driver, or no GPU; then `gpus` is empty. `complete` is
-    False where the answer was cut, or the tool gave up at a GPU: there may be more.
+    `absent` is the tool's own line if there is no driver or no GPU; then `gpus` is empty. `complete` is False
+    if the answer was cut or the tool gave up at a GPU, so that more GPUs may exist.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -100,7 +99,7 @@ class Readout:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Numbers of boards and of devices that a job can use: partitions and MIG devices count each."""
+        """Numbers of boards, and of devices that a job can use; each partition and MIG device counts."""
         cut = {gpu.index for gpu in self.gpus if gpu.mig is not None}
         devices = [gpu for gpu in self.gpus if gpu.mig is not None or gpu.index not in cut]
         boards = {_board(gpu, number) for number, gpu in enumerate(self.gpus)} - {None}
@@ -108,14 +107,14 @@ class Readout:
 
 
 def _board(gpu: Gpu, number: int) -> object:
-    """Return what all parts of a board have in common; None for a part that is counted elsewhere."""
+    """Return a key that all parts of a board share; None for a part that is counted with another one."""
     if gpu.partition is not None:
         return gpu.bus or (("first", number) if gpu.partition == 0 else None)
     return ("index", gpu.index) if gpu.index is not None else ("bus", gpu.bus)
 
 
 def merged(first: Readout, second: Readout) -> Readout:
-    """Two answers about one machine as one: what `first` does not say is taken from `second`."""
+    """Merge two answers about one machine; what `first` does not say is taken from `second`."""
     known = {_key(gpu): gpu for gpu in second.gpus}
     both = [_filled(gpu, known.pop(_key(gpu))) if _key(gpu) in known else gpu for gpu in first.gpus]
     gpus = (*both, *known.values())

@@ -1,4 +1,4 @@
-"""Script that asks one node's GPU tools (plain sh), and its output, each tool's in a frame, as a GpuNode."""
+"""Shell script that asks one node's GPU tools, and the parser of its output."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ if has rocm-smi && [ $amd = no ]; then
 fi
 echo "@@ end"
 """
-"""Its arguments: seconds for each question, the fields of nvidia-smi's --query-gpu, and what is wanted of the
-kernel log, from NVIDIA's driver and from AMD's. The log comes first: a tool may hang over what it tells of.
-Tools that fail in one form are asked for a simpler one, those that hang for nothing more. It needs sh, grep,
-coreutils."""
+"""Arguments: seconds for each tool, the fields for nvidia-smi's --query-gpu, and the patterns for the kernel
+log, two of NVIDIA's driver and one of AMD's. The log comes first, since a tool may hang because of what it
+reports. A tool that fails in one format is asked for a simpler one; one that hangs is not asked again. Needs
+sh, grep and coreutils."""
 ARGUMENTS = (",".join(FIELDS), *kernel_log.NVIDIA_MARKS, kernel_log.AMD_MARKS)
 _FRAME = re.compile(r"@@ (node|run|exit|end)\b ?(.*)")
 _HUNG = frozenset({124, 137})
@@ -71,7 +71,7 @@ _READERS = {"nvidia-smi": nvidia_smi, "amd-smi": amd_smi, "rocm-smi": rocm_smi}
 
 @dataclass(frozen=True, slots=True)
 class GpuNode:
-    """The GPUs of one node. `trouble`: why they could not be found out; else `readout` says what there is."""
+    """The GPUs of one node. `trouble` says why they are not known; else `readout` has them."""
 
     name: str
     readout: Readout = field(default_factory=Readout)
@@ -81,7 +81,7 @@ class GpuNode:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """One question of the probe: its words, what came, the exit code (None: it was still running)."""
+    """One answer in the script's output: the command, its output, its exit code (None: it still ran)."""
 
     asked: str
     text: str
@@ -97,7 +97,7 @@ def argv(seconds_each: float) -> tuple[str, ...]:
 
 
 def read(text: str) -> GpuNode:
-    """Return the node of an output; of several tools the first that lists GPUs counts."""
+    """Return the node's GPUs; if several tools are installed, the first that lists GPUs counts."""
     name, answers = _answers(text)
     events = tuple(
         event for answer in answers if answer.tool == "sh" for event in kernel_log.read(answer.text)
@@ -116,7 +116,7 @@ def read(text: str) -> GpuNode:
 
 
 def _answers(text: str) -> tuple[str, list[_Answer]]:
-    """Return the node's name and the answer to each question."""
+    """Return the node's name and the answers of all tools."""
     name, asked, kept, answers = "", "", [], []
     for line in split_lines(text):
         match = _FRAME.match(line)
@@ -137,7 +137,7 @@ def _answers(text: str) -> tuple[str, list[_Answer]]:
 
 
 def _tool(answers: Sequence[_Answer]) -> tuple[Readout, str]:
-    """Merge all answers of one tool; with the first reason why it gave none."""
+    """Merge the answers of one tool; also return the first reason why it gave none, or empty."""
     found, troubles = Readout(), []
     for answer in answers:
         if answer.code is None or answer.code in _HUNG:
@@ -153,7 +153,7 @@ def _tool(answers: Sequence[_Answer]) -> tuple[Readout, str]:
 
 
 def _advice(trouble: str, tool: str) -> str:
-    """Return what to do about an answer that lists no GPUs."""
+    """Return what to do if a tool lists no GPUs."""
     known = (words for said, words in _ADVICE if re.search(said, trouble, re.IGNORECASE))
     return next(known, f"run {tool} there by hand")
 

@@ -1,6 +1,6 @@
-"""nvidia-smi, all versions, in the forms that the probe asks for: -q, CSV, table; and how it gives up.
+"""nvidia-smi of all versions, in the formats that the probe asks for: -q, CSV, table; and its error messages.
 
-The table that it prints when asked for nothing has boxes of three lines a GPU, and of MIG devices:
+The table that it prints without arguments has three lines for each GPU, and boxes for MIG devices:
 
 |   0  NVIDIA A40          On   | 00000000:44:00.0 Off |                    0 |
 |  0%   30C    P8    14W / 300W |      0MiB / 46068MiB |      0%      Default |
@@ -38,7 +38,7 @@ ecc_volatile  count  ecc
 
 
 def _read_table(lines: Sequence[str]) -> Readout:
-    """Return its GPUs, and its MIG devices after them."""
+    """Return the GPUs, followed by the MIG devices."""
     found: list[Gpu] = []
     facts: values.Facts = {}
     number = 0
@@ -65,7 +65,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _row(line: str) -> list[str]:
-    """Return the cells of a first line of a GPU or of a MIG device, or none."""
+    """Return the cells if the line is the first one of a GPU or of a MIG device, else none."""
     cells = _cells(line)
     if len(cells) == 3 and _HEAD.fullmatch(cells[0]) and _BUS.fullmatch(cells[1]):
         return cells
@@ -73,7 +73,7 @@ def _row(line: str) -> list[str]:
 
 
 def _more(cells: Sequence[str]) -> values.Facts:
-    """Read the second line of a GPU, or the third, whose last cell is the MIG mode."""
+    """Read the second line of a GPU, or the third (whose last cell is the MIG mode)."""
     sensors, memory = _SENSORS.fullmatch(cells[0]), _MEMORY.fullmatch(cells[1])
     if sensors is None:
         return {"mig": cells[2].strip()}
@@ -88,7 +88,7 @@ def _more(cells: Sequence[str]) -> values.Facts:
 
 
 def _mig(match: re.Match[str], cells: Sequence[str]) -> Gpu:
-    """`GPU GI CI Dev`; the memory of the first line is the device's, that of the second BAR1."""
+    """Read a MIG device (`GPU GI CI Dev`); its memory is in the first line, the second has BAR1."""
     memory = _MEMORY.fullmatch(cells[1])
     ecc = cells[2].split()
     return Gpu(
@@ -118,8 +118,8 @@ _INFOROM = re.compile(r"warning: (inforom is corrupted) at gpu ([0-9a-f:.]+)", r
 def read(text: str, asked: Sequence[str] = ()) -> Readout:
     """Return the GPUs in one output; `asked` are the fields of --query-gpu, for CSV without a header.
 
-    A GPU that has fallen off the bus is one in `trouble`; others may be hidden behind it. UnreadableError,
-    with the line, where nothing is said of GPUs: a driver that does not fit its library, no permission.
+    A GPU that has fallen off the bus is returned with `trouble`; it may hide others. Raise UnreadableError,
+    with the line, if there is nothing about GPUs: driver and library do not match, no permission.
     """
     lines = values.lines(text)
     lost = tuple(_lost(match) for line in lines if (match := _HANDLE.search(line)))
@@ -154,7 +154,7 @@ def _lost(match: re.Match[str]) -> Gpu:
 
 
 def _marked(gpu: Gpu, lines: Sequence[str]) -> Gpu:
-    """With the warning about it that stands beside the table."""
+    """Add the warning about this GPU that stands beside the table."""
     for line in lines:
         match = _INFOROM.match(line)
         if match and gpu.mig is None and kernel_log.same_bus(gpu.bus, match[2]):

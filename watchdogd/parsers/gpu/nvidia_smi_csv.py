@@ -1,7 +1,7 @@
-"""`nvidia-smi --query-gpu=... --format=csv`, with header or without, units or none, once or as samples (-l).
+"""`nvidia-smi --query-gpu=... --format=csv`, with or without header and units, once or repeated (-l).
 
-Columns go by the header, else by the fields that were asked for, else by what their cells look like. N/A
-stands with brackets and without, an error word in single cells, and some separators lack their blank.
+Columns are known by the header, else by the fields that were asked for, else by what their cells look like.
+N/A comes with brackets and without, single cells hold error words, and some separators lack their blank.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIELDS = (
     "ecc.errors.uncorrected.aggregate.total",
     "ecc.errors.uncorrected.volatile.total",
 )
-"""What to ask for. All drivers since 2016 know them: one that is not known fails the whole question."""
+"""Fields to ask for. All drivers since 2016 know them: one unknown field makes the whole query fail."""
 _FIELD = re.compile(r"([a-z_]+(?:\.[a-z_]+)*)(?: \[[^\]]+\])?")
 _KNOWN = re.compile(
     r"index|uuid|gpu_uuid|name|gpu_name|timestamp|(?:utilization|memory|power|temperature|ecc|clocks|pci|fan)\..+"
@@ -44,7 +44,7 @@ _BITS = {
     0x40: "hw thermal slowdown",
     0x80: "hw power brake slowdown",
 }
-"""nvmlClocksEventReasons of what slows a GPU down; the others are idleness, power capping, settings."""
+"""Bits of nvmlClocksEventReasons that slow a GPU down; the others are idleness, power capping, settings."""
 _PARTS = re.compile(r"ecc\.errors\.uncorrected\.volatile\.(?:dram|sram)")
 _RULES = values.rules(r"""
 index  count  index
@@ -55,13 +55,11 @@ utilisation  number  utilization\.gpu
 power_w  number  power\.draw(?:\.instant)?  power\.draw\.average
 power_cap_w  number  enforced\.power\.limit  power\.limit
 temperature_c  number  temperature\.gpu
-memory_temperature_c  number  temperature\.memory
 clock_mhz  number  clocks\.(?:current\.)?(?:sm|gr|graphics)
 vram_used  MiB  memory\.used
 vram_total  MiB  memory\.total
 ecc_uncorrectable  count  ecc\.errors\.uncorrected\.aggregate\.total
 ecc_volatile  count  ecc\.errors\.uncorrected\.volatile\.total
-ecc_correctable  count  ecc\.errors\.corrected\.aggregate\.total
 remap_pending  yes  remapped_rows\.pending  retired_pages\.pending
 remap_failed  yes  remapped_rows\.failure
 """)
@@ -74,16 +72,15 @@ _LOOKS = (
     (r"\d+", ("index", "temperature.gpu")),
     (r".*[A-Za-z]{3}.*", ("name",)),
 )
-"""What cells look like, and the fields that do, in the order in which they are mostly asked for.
-
-Where no column has a unit, bare numbers could be anything: then nothing is guessed.
-"""
+"""Patterns of cells and the fields that look like that, in the order in which they are usually asked for.
+Nothing is guessed if no column has a unit, since bare numbers could be anything."""
 
 
 def read(lines: Sequence[str], asked: Sequence[str] = ()) -> Readout | None:
-    """Return its GPUs, the last sample of each; None where no line of it is such a table.
+    """Return the GPUs, with the last sample of each; None if no line belongs to such a table.
 
-    UnreadableError where it lists processes. Without a column that tells GPUs apart, all rows are one's.
+    Without a column that identifies GPUs, all rows are of one GPU. Raise UnreadableError for a list of
+    processes.
     """
     header: list[str] = []
     rows: list[list[str]] = []
@@ -102,14 +99,14 @@ def read(lines: Sequence[str], asked: Sequence[str] = ()) -> Readout | None:
 
 
 def _header(cells: Sequence[str]) -> list[str]:
-    """Return the fields of a header line, without their units; empty where it is none."""
+    """Return the fields of a header line, without units; empty if it is not a header."""
     matches = [_FIELD.fullmatch(cell) for cell in cells]
     names = [match[1] for match in matches if match]
     return names if len(names) == len(cells) and any(_KNOWN.fullmatch(name) for name in names) else []
 
 
 def _guess(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Guess the fields of a table without header by their cells; empty where it is no such table."""
+    """Guess the fields of a table without header from its cells; empty if it is not such a table."""
     if not rows or len({len(row) for row in rows}) != 1:
         return []
     names: list[str] = []
@@ -148,7 +145,7 @@ def _gpu(facts: values.Facts) -> Gpu:
 
 
 def _throttled(facts: values.Facts) -> tuple[str, ...]:
-    """Read the reasons from a column each, or from one with the bits of all."""
+    """Read the reasons from one column each, or from one column of bits."""
     named = values.throttling(facts, _REASON)
     masks = [cell for name, cell in facts.items() if _ACTIVE.fullmatch(name) and cell.startswith("0x")]
     bits = int(masks[0], 16) if masks and re.fullmatch(r"0x[0-9a-fA-F]{1,16}", masks[0]) else 0

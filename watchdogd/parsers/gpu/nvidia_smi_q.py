@@ -1,7 +1,8 @@
-"""`nvidia-smi -q`: a tree of `Name : value`, one for each GPU, in the order of their numbers.
+"""`nvidia-smi -q`: a tree of `Name : value` for each GPU, in the order of their numbers.
 
-Forms of drivers 440 to 610; what was renamed is known under both names (Clocks Throttle/Event Reasons). MIG
-devices stand in sections of their own. Since Hopper a temperature has no limit but a distance to it: T.Limit.
+Formats of drivers 440 to 610; renamed sections are known by both names (Clocks Throttle/Event Reasons). MIG
+devices have sections of their own. Since Hopper, temperatures come without a limit but with the distance to
+it (T.Limit).
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ power_w  number  (?:gpu )?power readings/instantaneous power draw
 power_w  number  (?:gpu )?power readings/(?:average )?power draw
 power_cap_w  number  (?:gpu )?power readings/(?:current |enforced )?power limit
 temperature_c  number  temperature/gpu current temp
-memory_temperature_c  number  temperature/memory current temp
 clock_mhz  MHz  clocks/(?:sm|graphics)
 slowdown_c  number  temperature/gpu slowdown temp
 vram_used  MiB  fb memory usage/used
@@ -59,7 +59,6 @@ ecc_volatile  count  ecc error.*/volatile.*/sram uncorrectable.*
 _COUNTERS = (
     ("ecc_uncorrectable", "aggregate", r"(?:[sd]ram )?uncorrectable(?: .*)?|double bit/total"),
     ("ecc_volatile", "volatile", r"(?:[sd]ram )?uncorrectable(?: .*)?|double bit/total"),
-    ("ecc_correctable", "aggregate", r"(?:[sd]ram )?correctable|single bit/total"),
 )
 
 
@@ -68,7 +67,7 @@ def fits(lines: Sequence[str]) -> bool:
 
 
 def read(lines: Sequence[str]) -> Readout:
-    """Return its GPUs; incomplete where more are attached than follow."""
+    """Return the GPUs; incomplete if more are attached than listed."""
     trees: list[tuple[str, values.Facts]] = []
     path: list[tuple[int, str]] = []
     attached = 0
@@ -86,7 +85,7 @@ def read(lines: Sequence[str]) -> Readout:
 
 
 def _grow(facts: values.Facts, path: list[tuple[int, str]], line: str) -> None:
-    """Add a line to the tree: what is indented deeper belongs to it, with or without a value of its own."""
+    """Add a line to the tree: deeper indented lines belong to it, whether it has a value or not."""
     indent = len(line) - len(line.lstrip())
     name, colon, cell = line.partition(" : ")
     while path and path[-1][0] >= indent:
@@ -115,15 +114,15 @@ def _gpu(index: int, bus: str, facts: values.Facts) -> Gpu:
 
 
 def _any(cells: Iterable[str]) -> bool | None:
-    """Return True if one of them is a yes; None where none is a yes or a no."""
+    """Return True if one of the cells is a yes; None if none is a yes or a no."""
     flags = [values.yes(cell) for cell in cells]
     return True in flags if any(each is not None for each in flags) else None
 
 
 def _slowdown(gpu: Gpu, facts: values.Facts) -> float | None:
-    """Return the degrees at which it slows down.
+    """Return the temperature (degrees Celsius) at which the GPU slows down, or None.
 
-    T.Limit is the distance from here to its limit; the slowdown lies below zero of it.
+    T.Limit is the distance from the present temperature to the limit; the slowdown T.Limit is below zero.
     """
     left = values.number(facts.get("temperature/gpu t.limit temp", ""))
     beyond = values.number(facts.get("temperature/gpu slowdown t.limit temp", ""))
@@ -142,7 +141,7 @@ def _parts(gpu: Gpu, facts: values.Facts) -> Iterator[Gpu]:
 
 
 def _recovery(facts: values.Facts) -> str:
-    """Return what the driver asks for: in one line since 560, by two questions before."""
+    """Return what the driver asks for: one line since driver 560, two yes/no lines before."""
     for name in ("reset required", "drain and reset recommended"):
         if values.yes(facts.get(f"gpu reset status/{name}", "")):
             return name.removesuffix(" required").removesuffix(" recommended")
@@ -151,9 +150,9 @@ def _recovery(facts: values.Facts) -> str:
 
 
 def _fabric(facts: values.Facts) -> str:
-    """Return the state of NVLink's fabric (`in progress`, `failed`), empty where it is complete and healthy.
+    """Return the state of NVLink's fabric (`in progress`, `failed`); empty if complete and healthy.
 
-    Where it is complete and not healthy, return its health: `limited capacity, bandwidth degraded`.
+    If it is complete but not healthy, return its health: `limited capacity, bandwidth degraded`.
     """
     words = [facts.get(f"fabric/{name}", "").lower() for name in ("state", "status")]
     states = [word for word in words if not values.is_absent(word) and word not in _WELL]
@@ -172,7 +171,7 @@ def _unhealthy(facts: values.Facts) -> Iterator[str]:
 
 
 def _sum(facts: values.Facts, pattern: str) -> int | None:
-    """Sum over all memories; None where not one is counted."""
+    """Sum the counters of all memories; None if there is none."""
     counts = [values.count(cell) for name, cell in facts.items() if re.fullmatch(pattern, name)]
     known = [count for count in counts if count is not None]
     return sum(known) if known else None

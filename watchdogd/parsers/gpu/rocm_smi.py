@@ -1,7 +1,7 @@
-"""rocm-smi, all versions: the concise table, `--show...` blocks, --showhw, --showrasinfo, JSON and CSV.
+"""rocm-smi 1.4 to 7.2: the concise table, `--show...` blocks, --showhw, --showrasinfo, JSON and CSV.
 
-Forms as printed by rocm-smi 1.4 to 7.2. All come down to named cells by card; which option gave them does not
-matter. Its exit code means nothing: 0 without a driver, 2 with good data.
+All formats become named cells for each card, whatever option printed them. The exit code means nothing: it is
+0 without a driver, and 2 with good data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ABSENT = re.compile(
 )
 _BLOCK = re.compile(r"GPU\[(\d+)\]\s*:\s*+(.+?):\s+(.*)")
 _RAS_TITLE = re.compile(r"GPU\[(\d+)\]\s*:\s*RAS INFO", re.IGNORECASE)
-_RAS_ROW = re.compile(r"\s*(\w+)\s+(?!DISABLED)[A-Z]+\s+(\d+)\s+(\d+)")
+_RAS_ROW = re.compile(r"\s*(\w+)\s+(?!DISABLED)[A-Z]+\s+\d+\s+(\d+)")
 _CARD = re.compile(r"card(\d+)")
 _NUMA = re.compile(r",\s+")
 _GAP = re.compile(r"\s{2,}")
@@ -40,17 +40,15 @@ power_cap_w  number  max graphics package power \(w\)  pwrcap
 temperature_c  number  temperature \(sensor junction\) \(c\)  temperature \(sensor edge\) \(c\)
 temperature_c  number  temp(?: \(.*\))?
 clock_mhz  MHz  sclk(?: clock (?:speed|level))?:?
-memory_temperature_c  number  temperature \(sensor memory\) \(c\)
 vram_used  bytes  vram total used memory \(b\)
 vram_total  bytes  vram total memory \(b\)
 vram_percent  number  vram%  gpu memory allocated \(vram%\)
-ecc_correctable  count  ras correctable
 ecc_uncorrectable  count  ras uncorrectable
 """)
 
 
 def read(text: str) -> Readout:
-    """Return the GPUs in one output. UnreadableError, with the line, where it is none of this tool's."""
+    """Return the GPUs in one output. Raise UnreadableError, with the line, if it is not this tool's."""
     lines = values.lines(text)
     sources = (_json(text), _csv(lines), _table(lines), _blocks(lines), _ras(lines))
     found = values.readout("rocm-smi", text, sources, _gpu, _ABSENT)
@@ -58,12 +56,15 @@ def read(text: str) -> Readout:
 
 
 def _complete(text: str) -> bool:
-    """Return False if the opening banner has no closing one: the tool was killed, or a pipe cut."""
+    """Return False if the closing banner is missing: the tool was killed, or the output cut."""
     return "ROCm System Management Interface" not in text or "End of ROCm SMI Log" in text
 
 
 def _gpu(index: int, facts: values.Facts) -> Gpu:
-    """Make a Gpu; a card whose driver hangs shows `unknown`, no sensors, and 0 % that mean nothing."""
+    """Build a Gpu, in `trouble` if its driver hangs.
+
+    Such a card has the performance level `unknown`, no sensors, and 0 % that mean nothing.
+    """
     partition = facts.get("Partitions", "").split(",")
     if len(partition) == 3 and partition[1] not in ("N/A", "SPX"):
         facts = {**facts, "partition id": partition[2]}
@@ -77,7 +78,7 @@ def _gpu(index: int, facts: values.Facts) -> Gpu:
 
 
 def _json(text: str) -> dict[int, values.Facts]:
-    """`{"card0": {...}, "system": {...}}`, whatever stands before it."""
+    """Read `{"card0": {...}, "system": {...}}`, whatever precedes it."""
     begin = re.search(r"^[ \t]*+\{", text, re.MULTILINE)
     if not begin:
         return {}
@@ -93,7 +94,7 @@ def _json(text: str) -> dict[int, values.Facts]:
 
 
 def _csv(lines: Sequence[str]) -> dict[int, values.Facts]:
-    """`device,...` and a line a card; several such tables may follow one another."""
+    """Read `device,...` and a line for each card; several such tables may follow one another."""
     found: dict[int, values.Facts] = defaultdict(dict)
     header: list[str] = []
     for line in lines:
@@ -108,7 +109,7 @@ def _csv(lines: Sequence[str]) -> dict[int, values.Facts]:
 
 
 def _table(lines: Sequence[str]) -> dict[int, values.Facts]:
-    """Read the concise table and --showhw: columns by their header's names, cells two blanks apart."""
+    """Read the concise table and --showhw: columns named by the header, cells two blanks apart."""
     found: dict[int, values.Facts] = defaultdict(dict)
     header: list[str] = []
     for line in lines:
@@ -123,7 +124,7 @@ def _table(lines: Sequence[str]) -> dict[int, values.Facts]:
 
 
 def _blocks(lines: Sequence[str]) -> dict[int, values.Facts]:
-    """`GPU[0]  : Name: value`, of all --show options; values may hold colons of their own."""
+    """Read `GPU[0] : Name: value` of any --show option; values may contain colons."""
     found: dict[int, values.Facts] = defaultdict(dict)
     for line in lines:
         if (match := _BLOCK.match(line)) and not line.startswith("ERROR"):
@@ -134,20 +135,15 @@ def _blocks(lines: Sequence[str]) -> dict[int, values.Facts]:
 
 
 def _ras(lines: Sequence[str]) -> dict[int, values.Facts]:
-    """`--showrasinfo`, a table a GPU: `UMC  ENABLED  0  0`, correctable and uncorrectable errors.
+    """Sum the uncorrectable errors in `--showrasinfo`, a table for each GPU: `UMC ENABLED 0 0`.
 
-    A block that is DISABLED counts nothing: the figures behind it are whatever lay in memory.
+    DISABLED blocks are skipped: they count nothing, and print whatever was in memory.
     """
-    counts: dict[int, list[int]] = {}
+    counts: dict[int, int] = {}
     index = None
     for line in lines:
         if title := _RAS_TITLE.match(line):
             index = digits(title[1])
         elif index is not None and (row := _RAS_ROW.fullmatch(line)):
-            count = counts.setdefault(index, [0, 0])
-            count[0] += digits(row[2])
-            count[1] += digits(row[3])
-    return {
-        number: {"ras correctable": str(correctable), "ras uncorrectable": str(uncorrectable)}
-        for number, (correctable, uncorrectable) in counts.items()
-    }
+            counts[index] = counts.get(index, 0) + digits(row[2])
+    return {number: {"ras uncorrectable": str(errors)} for number, errors in counts.items()}

@@ -1,7 +1,7 @@
-"""Cells of smi tools as numbers, and named cells as a Gpu.
+"""Values that GPU tools print, as numbers; and named cells as a Gpu.
 
-N/A in its many forms, units by text, error words. Each field of a Gpu has patterns for the names under which
-tools give it.
+Covers the many forms of N/A, units written as text, and error words. Each field of a Gpu has patterns for the
+names by which tools call it.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _CLOCK = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*+MHz", re.IGNORECASE)
 MIB = 1 << 20
 LONGEST = 8192
-"""Letters of a line that are read: no tool prints more in one."""
+"""Characters of a line that are read; no tool prints longer lines."""
 
 
 def lines(text: str) -> list[str]:
-    """Split an output into lines, without colours and without blanks at their ends."""
+    """Split an output into lines, without colours and trailing blanks."""
     return [line.rstrip()[:LONGEST] for line in _ANSI.sub("", text).replace("\r", "\n").split("\n")]
 
 
 def first_line(text: str) -> str:
-    """Return the first line with words, of a traceback the last, to be quoted; `nothing` without one."""
+    """Return the first line with words, for quoting (of a traceback the last); `nothing` if there is none."""
     found = [line.strip()[:200] for line in lines(text) if line.strip(" =+-|")]
     return (
         found[-1 if any(line.startswith("Traceback (most") for line in found) else 0] if found else "nothing"
@@ -50,9 +50,9 @@ def first_line(text: str) -> str:
 
 
 def broken_json(tool: str, text: str, error: ValueError | RecursionError) -> UnreadableError:
-    """Return the error to raise for JSON that is broken, or cut: with the line where that shows.
+    """Return the error to raise for broken or cut JSON, with the offending line if it is known.
 
-    No more is known where it holds a number of thousands of digits, or is nested without end.
+    It is not known for a number of thousands of digits, or for endless nesting.
     """
     if not isinstance(error, json.JSONDecodeError):
         return UnreadableError(f"{tool}'s JSON cannot be read: '{text.strip()[:200]}'")
@@ -64,7 +64,7 @@ def broken_json(tool: str, text: str, error: ValueError | RecursionError) -> Unr
 
 
 def is_absent(cell: str) -> bool:
-    """Return True if the cell is a word for nothing: N/A, [N/A], None, N/A (Secondary die)."""
+    """Return True if the cell means "no value": N/A, [N/A], None, N/A (Secondary die)."""
     return _ABSENT.fullmatch(cell.strip()) is not None
 
 
@@ -75,12 +75,12 @@ def error_word(cell: str) -> str:
 
 
 def is_fatal(word: str) -> bool:
-    """Return True if an error word says that the GPU is gone, not only a reading of it."""
+    """Return True if an error word means that the whole GPU is gone, not just one reading."""
     return _FATAL.search(word) is not None
 
 
 def number(cell: str) -> float | None:
-    """Return the number with which a cell begins (`45.0°C`, `97 %`, `303.0W`), or None."""
+    """Return the number at the beginning of a cell (`45.0°C`, `97 %`, `303.0W`), or None."""
     match = _NUMBER.match(cell.strip())
     return real(match[0]) if match else None
 
@@ -97,7 +97,7 @@ def megahertz(cell: str) -> float | None:
 
 
 def size(cell: str, unit: int = 1) -> int | None:
-    """Bytes of `81559 MiB`, `0.3 GB`, or of a bare number of `unit`; MB and GB are powers of 1024 here."""
+    """Return the bytes in `81559 MiB`, `0.3 GB` or a bare number of `unit`; GPU tools mean GiB by GB."""
     match = _SIZE.fullmatch(cell.strip())
     if not match:
         return None
@@ -107,27 +107,27 @@ def size(cell: str, unit: int = 1) -> int | None:
 
 
 def mebibytes(cell: str) -> int | None:
-    """Bytes of a cell whose bare numbers are MiB: nvidia-smi's, with `nounits`."""
+    """Return the bytes in a cell whose bare numbers are MiB, such as nvidia-smi's with `nounits`."""
     return size(cell, MIB)
 
 
 def text(cell: str) -> str | None:
-    """Return the cell, or None where it is a word for nothing, or for an error."""
+    """Return the cell, or None if it means "no value" or is an error word."""
     return None if is_absent(cell) or error_word(cell) else cell.strip()
 
 
 def yes(cell: str) -> bool | None:
-    """Return True for Yes, False for No, else None; `Active`, `1` and their opposites too."""
+    """Return True for Yes, Active, true or 1, False for their opposites, else None."""
     return {"yes": True, "active": True, "true": True, "1": True}.get(
         cell.strip().lower(), False if cell.strip().lower() in ("no", "not active", "false", "0") else None
     )
 
 
 Facts = dict[str, str]
-"""What one tool says of one GPU: cells by their names."""
+"""Cells of one GPU in a tool's output, by name."""
 
 _LONGEST_NAME = 300
-"""Letters of a cell's name that are compared; no tool has longer ones."""
+"""Characters of a cell's name that are compared."""
 
 
 _PLAUSIBLE = {
@@ -136,17 +136,16 @@ _PLAUSIBLE = {
     "power_w": 20_000.0,
     "power_cap_w": 20_000.0,
     "temperature_c": 250.0,
-    "memory_temperature_c": 250.0,
     "slowdown_c": 250.0,
     "ecc_uncorrectable": 1_048_559.0,
 }
-"""What no GPU exceeds: above it a cell is a register full of ones (65535, 4294967295), by which drivers say
-that they do not know. AMD's error counters add 1048560 at each look while their memory sleeps."""
+"""Upper limits: a larger value is a register full of ones (65535, 4294967295), a driver's way of not knowing.
+AMD's error counters add 1048560 at each reading while the memory sleeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """Cells that may hold one field of a Gpu, best first, and how they are read (None: not there)."""
+    """Cells that may hold one field of a Gpu, best first; `read` returns None for no value."""
 
     field: str
     names: tuple[re.Pattern[str], ...]
@@ -165,10 +164,10 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 
 
 def rules(table: str) -> tuple[FieldRule, ...]:
-    """Return the rules of a table: a line has a field, its reader, and names of cells, best first.
+    """Parse a table of rules. A line has a field, its reader, and patterns for names of cells, best first.
 
-    Columns are two blanks apart. Names are whole ones, as patterns, in any case. Of several lines of one
-    field the first that can be read counts.
+    Columns are separated by two blanks. Patterns match the whole name in any case. If a field has several
+    lines, the first that can be read counts.
     """
     rows = (re.split(r" {2,}", line.strip()) for line in table.strip().splitlines())
     return tuple(
@@ -178,7 +177,7 @@ def rules(table: str) -> tuple[FieldRule, ...]:
 
 
 def gpu_of(facts: Mapping[str, str], rules: Sequence[FieldRule], **given: Any) -> Gpu:
-    """Make the Gpu of the cells in `facts`; what is `given` is not looked for."""
+    """Build the Gpu from the cells in `facts`; fields in `given` are taken as they are."""
     found = dict(given)
     for each in rules:
         if found.get(each.field) is None and (read := _first(each, facts)) is not None:
@@ -187,13 +186,13 @@ def gpu_of(facts: Mapping[str, str], rules: Sequence[FieldRule], **given: Any) -
 
 
 def _plausible_memory(gpu: Gpu) -> Gpu:
-    """Without memory in use that is more than there is."""
+    """Drop the memory in use if it exceeds the total."""
     used, total = gpu.vram_used, gpu.vram_total
     return replace(gpu, vram_used=None) if used is not None and total is not None and used > total else gpu
 
 
 def _first(each: FieldRule, facts: Mapping[str, str]) -> Any:
-    """Return the first cell under one of the rule's names that can be read: N/A never hides a number."""
+    """Return the first readable cell with one of the rule's names: N/A never hides a number."""
     for pattern in each.names:
         for name, cell in facts.items():
             if (
@@ -206,7 +205,7 @@ def _first(each: FieldRule, facts: Mapping[str, str]) -> Any:
 
 
 def _errors(facts: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any]:
-    """Error words: of the whole GPU where it has no live reading left, else of single readings."""
+    """Return error words: as `trouble` if the GPU is gone or has no live reading left, else as `doubts`."""
     wrong = {name: word for name, cell in facts.items() if (word := error_word(cell))}
     serious = [word for name, word in wrong.items() if "fan" not in name.lower()]
     alive = found.get("utilisation") is not None or found.get("power_w") is not None
@@ -217,7 +216,7 @@ def _errors(facts: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any
 
 
 def throttling(facts: Mapping[str, str], pattern: re.Pattern[str]) -> tuple[str, ...]:
-    """Return the reasons (`pattern`'s first group) whose cells say that they are active."""
+    """Return the reasons (first group of `pattern`) whose cells are active."""
     matches = [(pattern.fullmatch(name[:_LONGEST_NAME]), cell) for name, cell in facts.items()]
     return tuple(match[1].replace("_", " ").lower() for match, cell in matches if match and yes(cell))
 
@@ -229,9 +228,10 @@ def readout(
     make: Callable[[int, Facts], Gpu],
     absent: re.Pattern[str],
 ) -> Readout:
-    """Make the GPUs of all cells in `sources`, by a GPU's number; `absent` matches a line of having none.
+    """Build the GPUs from the cells of all `sources`, by GPU number.
 
-    UnreadableError, with the line, where the output is none of this tool's.
+    `absent` matches a line that says that there is no GPU. Raise UnreadableError, with the first line, if the
+    output is not this tool's.
     """
     cards: dict[int, Facts] = defaultdict(dict)
     for source in sources:

@@ -1,4 +1,4 @@
-"""Shapes of lines: what stands where is found out once for all lines that differ in their digits alone."""
+"""Shapes of lines: lines that differ only in their digits share one analysis of what stands where."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from watchdogd.parsers.logs.progress import ProgressReport, Spot
 
 KEPT = 4000
-"""Shapes that are remembered."""
+"""How many shapes are remembered."""
 READ_AT_MOST = 400
-"""Characters of a line whose numbers are followed: what tells progress stands near its beginning."""
+"""Characters of a line in which numbers are followed: progress stands near the beginning."""
 NUMBERS = 12
-"""Numbers of a line that are followed."""
+"""How many numbers of a line are followed."""
 _TOKEN = re.compile(
     r"(?:[^\da-f=#>.*-]++|[a-f](?<=[0-9a-zA-Z][a-f]))*+(?:"
     r"(?P<noise>(?<![0-9a-zA-Z.])(?=[0-9a-f]{0,40}[a-f])(?=[a-f]{0,40}\d)(?:0x)?[0-9a-f]{8,40}(?![0-9a-zA-Z])"
@@ -29,14 +29,14 @@ _TOKEN = re.compile(
     r"|(?P<number>(?:(?<![\w.)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d{1,3})?)"
     r"|[a-f=#>.*-]|\Z)"
 )
-"""Identifiers and bars (`noise`), which tell lines of one template apart without telling anything of the run;
-times of the day, durations and dates; numbers. What can begin none of them is passed over, in a fifth of the
-time that a search from each letter takes."""
+"""`noise` is identifiers and bars, which differ between lines of one template without meaning anything;
+`time` is times of day, durations and dates; then numbers. The first alternative skips text that can begin
+none of them, five times as fast as a search from each letter."""
 _MOST = 1e300
 _DAY = {"year": 12 * 31 * 86400, "month": 31 * 86400, "day": 86400}
 _UNITS = {**_DAY, "first": 3600, "second": 60, "third": 1}
 _SHORT = {**_DAY, "first": 60, "second": 1}
-"""Seconds of the parts of a time, of one that has three numbers and of one that has two."""
+"""Seconds in the parts of a time, if it has three numbers (_UNITS) or two (_SHORT)."""
 _PLAIN = re.compile(r"-?\d{1,200}(?:\.\d+)?(?:[eE][-+]?\d\d?)?")
 _BARS = str.maketrans(dict.fromkeys("█▏▎▍▌▋▊▉━╸╺", " "))
 _ONE_DIGIT = bytes.maketrans(b"123456789", b"000000000")
@@ -46,12 +46,13 @@ _shapes: dict[bytes, Shape] = {}
 
 
 class Layout(NamedTuple):
-    """Places of the numbers in lines that differ in their digits alone.
+    """Places of the numbers in lines that differ only in their digits.
 
-    `key`: their template, which lines that differ in the length of their numbers share; `words` of it;
-    `numbers`: begin and end of each; `times`: of each its position among all, with begin, end and seconds of
-    its parts; `bounds`: positions of numbers that a total follows; `plain`: no number has commas, or may be
-    too large for one; `stocks`: positions of numbers of bytes.
+    `key`: checksum of the template; lines whose numbers differ in length have the same one.
+    `words`: beginning of the template. `numbers`: begin and end of each number.
+    `times`: for each time its position among all numbers, and begin, end and unit in seconds of its parts.
+    `bounds`: positions of numbers followed by a total. `stocks`: positions of numbers of bytes.
+    `plain`: no number has commas or may be too large for a float.
     """
 
     key: int
@@ -65,8 +66,7 @@ class Layout(NamedTuple):
     def values(self, text: str) -> list[float]:
         """Return the numbers of a line.
 
-        A time of the day or a duration is one number, in seconds: whether it goes as the wall's clock does
-        shows in its pace.
+        A time of day or a duration is one number, in seconds; its pace shows whether it is a clock.
         """
         number = float if self.plain else _number
         found = [number(text[begin:end]) for begin, end in self.numbers]
@@ -79,9 +79,9 @@ class Layout(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Places in which lines that differ in their digits alone tell something.
+    """What can be read from lines that differ only in their digits, and where it stands.
 
-    `fails`: whether they can tell a cause.
+    `fails`: such a line can tell the cause of a failure.
     """
 
     layout: Layout
@@ -91,12 +91,12 @@ class Shape(NamedTuple):
     fails: bool
 
     def report(self, text: str) -> ProgressReport | None:
-        """Return how far a line of this shape says that the training is, or None."""
+        """Return the progress reported by a line of this shape, or None."""
         return trainlog.reported(text, self.progress) if self.progress else None
 
 
 def shape_of(text: str) -> Shape:
-    """Return the shape of a line."""
+    """Return the shape of a line, from the cache if possible."""
     key = text.encode("utf-8", "surrogatepass").translate(_ONE_DIGIT)
     found = _shapes.get(key)
     if found is None:
@@ -115,7 +115,7 @@ def _shape(text: str) -> Shape:
 
 
 def layout_of(text: str) -> Layout:
-    """Find where the numbers of a line stand."""
+    """Find the numbers of a line."""
     text = text[:READ_AT_MOST]
     numbers: list[Span] = []
     times, plain = [], True

@@ -1,9 +1,7 @@
-"""Bytes of a training's log as clean lines: progress bars cut apart, colours and rank prefixes taken off.
+"""Bytes of a training's log as clean lines: progress bars split, colours and rank prefixes removed.
 
-Also taken off is what a program draws to show that it waits, dots and a sign that turns: neither says that it
-gets on.
-
-Also read are network addresses: which host has which, and with whom a connection failed.
+Dots and spinners, which a program draws while it waits, can be removed too: they are no sign of progress.
+This module also finds network addresses in lines: which host has which, and to whom a connection failed.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*+\x07")
 _REDRAW = re.compile(r"\x1b\[(?:\d*[AFG]|2[JK]|(?:\d+;\d+)?[Hf])|\x08+")
-"""Signs that a bar writes before its next state instead of a carriage return: cursor moved, line erased."""
+"""Sequences that a bar writes before its next state in place of a carriage return: move the cursor, erase."""
 _REDRAW_BYTES = re.compile(_REDRAW.pattern.encode())
 _RANK = re.compile(
     r"\s*(?:"
@@ -32,22 +30,22 @@ _RANK = re.compile(
 _CUT_NUMBER = "0123456789.,"
 SHOWN_AT_MOST = 300
 OPEN_AT_MOST = 4096
-"""Bytes kept of the end of a line that never ends."""
+"""Bytes kept from the end of an unfinished line."""
 
 
 STATES = 100
-"""States of one bar that are read of a look: the last ones."""
+"""States of one bar that are read in one round: the last ones."""
 NOISE, _LOST = 4, "\ufffd"
-"""A line of which one letter in so many is no text tells nothing."""
+"""A line in which one character in so many is not text is skipped."""
 LONGEST = 8192
-"""Letters of a line that are read: of a longer one its two ends."""
+"""Characters of a line that are read; of a longer one, its beginning and its end."""
 
 
 class LogLine(NamedTuple):
-    """Line of a log without its prefix.
+    """One line of a log without its prefix.
 
-    `rank` is what the prefix said (`3`, `rank3`, `n1:3`, `Actor pid=7`), or empty. `final`: the last state of
-    a progress bar, or a whole line: worth showing to people. `open`: it may go on.
+    `rank` is the rank in the prefix (`3`, `rank3`, `n1:3`, `Actor pid=7`), or empty. `final`: a whole line or
+    the last state of a progress bar, worth showing to people. `open`: the line may not be finished.
     """
 
     text: str
@@ -57,10 +55,10 @@ class LogLine(NamedTuple):
 
 
 def read_lines(data: bytes) -> tuple[list[LogLine], int]:
-    """Return the lines in `data`, and how many of its bytes are done with.
+    """Return the lines in `data`, and how many of its bytes need not be read again.
 
-    An unfinished last line is read too (a progress bar never finishes its line), less a number that may be
-    cut at its end, but it is not done with: its end comes again when more was written.
+    An unfinished last line is returned too (a progress bar never finishes its line), without a number at its
+    end that may be cut; its bytes are not counted, so that it comes again when more was written.
     """
     done = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
     redrawn = b"\x1b[" in data or b"\b" in data
@@ -84,13 +82,13 @@ def read_lines(data: bytes) -> tuple[list[LogLine], int]:
 
 
 def _decoded(data: bytes) -> str:
-    """Return the text without the zeros that a file server leaves where two write to one file."""
+    """Return the text without the NUL bytes that a file server leaves if two programs write to one file."""
     text = data.decode("utf-8", "replace")
     return text.replace("\0", "") if "\0" in text else text
 
 
 def _add(lines: list[LogLine], raw: str) -> None:
-    """Add the last states of a bar that wrote over itself."""
+    """Add the last states of a bar that overwrote itself."""
     states = raw.rsplit("\r", STATES)
     parts = [part for part in states[-STATES:] if part and not part.isspace()]
     for number, part in enumerate(parts, 1):
@@ -115,17 +113,17 @@ _DOTS = "\\s.\u2026\u00b7\u2022"
 _TURNING = "\u2800-\u28ff\u25d0-\u25d3\u25f4-\u25f7"
 _BARS = r"\-|/\\"
 _SPINNER = re.compile(rf"[{_DOTS}{_TURNING}]+|(?<![{_BARS}])[{_BARS}](?![{_BARS}])")
-"""Dots of any number, braille and quartered circles, and one of `-\\|/` alone: many are a bar that fills."""
+"""Dots in any number, braille and quartered circles, and one single `-\\|/` (several are a filling bar)."""
 _REDRAWN = (b"\r", b"\b", b"\x1b")
 
 
 def without(text: str) -> str:
-    """Return what a text says beside dots and spinners."""
+    """Return a text without dots and spinners."""
     return _SPINNER.sub("", text)
 
 
 def redraws(data: bytes) -> bool:
-    """Return True if the bytes draw over what stands in their line."""
+    """Return True if the bytes overwrite text in their line."""
     return any(sign in data for sign in _REDRAWN)
 
 
@@ -146,7 +144,7 @@ _TELLS = re.compile(
 
 
 def learn(lines: Sequence[LogLine], addresses: dict[str, str]) -> None:
-    """Add to `addresses` (address → host) what NCCL says of its own host's network interfaces."""
+    """Add NCCL's report of a host's own network interfaces to `addresses` (address to host)."""
     for line in lines:
         if (
             "NCCL INFO" in line.text
@@ -159,7 +157,7 @@ def learn(lines: Sequence[LogLine], addresses: dict[str, str]) -> None:
 
 
 def of(text: str) -> str:
-    """Return the host at the other end in a line about a failed connection, by address or name, or empty."""
+    """Return the host, by name or address, to which a line reports a failed connection, or empty."""
     named = _NAME.search(text)
     if named:
         return named[1]
@@ -173,7 +171,7 @@ def is_address(peer: str) -> bool:
 
 
 def node(host: str, nodes: Sequence[str]) -> str:
-    """Return the job's node that a host's name means, or empty: `n12.example.org` and `n12-ib0` are n12."""
+    """Return the job's node with that host name, or empty; `n12.example.org` and `n12-ib0` are n12."""
     for name in sorted(nodes, key=len, reverse=True):
         if host == name or re.match(rf"{re.escape(name)}[-.]", host):
             return name

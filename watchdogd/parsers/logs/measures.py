@@ -1,6 +1,6 @@
-"""Measures in a training's log lines: its loss, how long an iteration takes, and what was skipped.
+"""Measures in a training's log lines: loss, time for an iteration, throughput, skipped iterations.
 
-Known without configuration: the frameworks of `progress`, in the forms that their public logs show.
+Known without configuration: the frameworks of `progress`, in the formats of their public logs.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _LOSS_NAMES = (
     "epoch_",
     "batch_",
 )
-"""Words that may stand before `loss`; the first ones are the surest."""
+"""Text that may precede `loss`, most reliable first."""
 _RECORD = re.compile(
     r"\b(?:best|lowest|min(?:imum|imal)?|prev(?:ious)?|last|old|target|initial|first|max(?:imum|imal)?)"
     r"[\w ]{0,16}[ :=_/-]{1,3}$"
 )
-"""Words before a loss that is a record of the past, or an aim."""
+"""Text before a loss that is a past record or a target."""
 _NO_AIM = re.compile(
     r"reward|\bkl\b|[/_]kl\b|advantage|\bpg_|policy|entropy|clip_?(?:ratio|frac)|critic|actor|\breturns?\b"
 )
-"""Words beside a loss that is not meant to fall: that of a policy, which is trained for a reward."""
+"""Words beside a loss that is not meant to fall: a policy's, which is trained for a reward."""
 _LENGTH = re.compile(
     r"\b(?:response|completions?|prompt|sequence|seq|episode|ep|rollout)[\w/]{0,12}len\w{0,4}[\w/]{0,8}"
     rf"['\"]?[:= ]+({_NUMBER})"
@@ -75,7 +75,7 @@ _SAMPLES = (
     ),
 )
 _ITERATIONS = (("it/s", re.compile(rf"(?<![\w.])({_NUMBER})it/s\b")),)
-"""Rates a second: needles and the number; of several in a line the first (an average)."""
+"""Rates per second: a needle and the pattern for the number. The first in a line counts (an average)."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _BATCH = re.compile(r"global[ _]batch[ _]size: *(\d+)")
 _SKIPPED = re.compile(r"skipped iterations: *(\d+)")
@@ -87,18 +87,22 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Count of skipped iterations: since the last report, or all since the start (`running`)."""
+    """Number of skipped iterations: since the last report, or (`running`) since the start."""
 
     count: int
     running: bool
 
 
 class Spots(NamedTuple):
-    """Places in which a line tells its measures, by begin and end of each number; None: it does not.
+    """Places of a line's measures, as begin and end of each number; None if the line does not have it.
 
-    They depend on no digit, only on where digits stand. `name`: what stands before the loss; `falls`: it is
-    one that training makes fall; `doubted`: it may be NaN in other words; `seconds`: of an iteration, in a
-    unit of so many; `tokens`, `samples`, `iterations`: how many a second; `running`: see Skipped.
+    They depend only on where digits stand, not on the digits.
+
+    `name`: the text before the loss. `falls`: training is meant to make the loss fall.
+    `doubted`: the loss may be NaN although the line does not say so directly.
+    `seconds`: time of an iteration, in units of `unit` seconds.
+    `tokens`, `samples`, `iterations`: rates per second. `batch`: size of a batch.
+    `skipped`, `running`: see Skipped. `length`: length of answers, sequences or episodes.
     """
 
     loss: Span | None = None
@@ -120,7 +124,7 @@ NOWHERE = Spots()
 
 
 def spots_of(text: str) -> Spots:
-    """Find where a line tells what it measures."""
+    """Find the places of a line's measures."""
     loss = find_loss(text)
     seconds, unit = _find_seconds(text)
     skipped = _SKIPPED.search(text) or _SKIPPED_RUNNING.search(text) if "skipped" in text else None
@@ -144,7 +148,7 @@ def spots_of(text: str) -> Spots:
 
 
 def find_loss(text: str) -> re.Match[str] | None:
-    """Find the surest loss in a line, or None."""
+    """Find the most reliable loss in a line, or None."""
     best = None
     for match in _LOSS.finditer(text) if "oss" in text else ():
         begin = match.start() - 1
@@ -157,7 +161,7 @@ def find_loss(text: str) -> re.Match[str] | None:
 
 
 def _loss_rank(before: str) -> int | None:
-    """Rank how surely a loss is the training's, by what stands before it: 0 is surest, None: it is not."""
+    """Rank a loss by the text before it: 0 is surely the training's own; None: it is not."""
     for rank, name in enumerate(_LOSS_NAMES):
         if before.endswith(name):
             return rank
@@ -176,7 +180,7 @@ def _find_seconds(text: str) -> tuple[Span | None, float]:
 
 
 def _find_rate(text: str, patterns: Sequence[tuple[str, re.Pattern[str]]]) -> Span | None:
-    """Find where a rate stands, which may have commas in it."""
+    """Find the place of a rate, whose number may contain commas."""
     for needle, pattern in patterns:
         if needle in text and (match := pattern.search(_THOUSANDS.sub("", text))):
             begin, end = match.span(1)
@@ -187,10 +191,10 @@ def _find_rate(text: str, patterns: Sequence[tuple[str, re.Pattern[str]]]) -> Sp
 
 
 def loss(text: str, spots: Spots) -> float | None:
-    """Return the training loss in this line (may be NaN or infinite), or None; no validation loss counts.
+    """Return the training loss in a line (may be NaN or infinite), or None. Validation losses do not count.
 
-    Also NaN: a report of Megatron about NaN iterations, which then names no loss, and the loss of 0 that HF
-    Trainer prints beside a gradient that is NaN.
+    NaN also stands for Megatron's report of NaN iterations, which names no loss, and for the loss of 0 that
+    HF Trainer prints beside a NaN gradient.
     """
     if spots.loss is None:
         return math.nan if spots.doubted and _NAN_ITERATIONS.search(text) else None
@@ -199,18 +203,18 @@ def loss(text: str, spots: Spots) -> float | None:
 
 
 def loss_name(text: str, spots: Spots) -> str:
-    """Return what stands before a loss: which one it is."""
+    """Return the text before a loss, which says which loss it is."""
     found = _NAME.search(text[spots.name[0] : spots.name[1]])
     return found[0].strip(" .-0123456789").lower() if found else ""
 
 
 def length(text: str, spots: Spots) -> float | None:
-    """Return the length of what is worked on (answers, sequences, episodes) by this line, or None."""
+    """Return the length of answers, sequences or episodes in a line, or None."""
     return _positive(text, spots.length)
 
 
 def seconds(text: str, spots: Spots) -> float | None:
-    """Return how long one iteration takes by this line's own words, or None."""
+    """Return how many seconds one iteration takes according to a line, or None."""
     if spots.seconds:
         return _positive(text, spots.seconds, spots.unit)
     rate = _positive(text, spots.iterations)
@@ -218,9 +222,9 @@ def seconds(text: str, spots: Spots) -> float | None:
 
 
 def cost(text: str, spots: Spots, taken: float | None) -> tuple[str, float] | None:
-    """Return the seconds for one token, sample or iteration, and which of them; None where it is not told.
+    """Return a unit (token, sample or iteration) and its cost in seconds; None if the line has neither.
 
-    `taken` is what `seconds` says of it. A batch that grows lengthens iterations, not samples or tokens.
+    `taken` is the result of `seconds`. A growing batch makes iterations longer, but not samples or tokens.
     """
     for unit, spot in (("token", spots.tokens), ("sample", spots.samples)):
         if rate := _positive(text, spot):
@@ -232,14 +236,14 @@ def cost(text: str, spots: Spots, taken: float | None) -> tuple[str, float] | No
 
 
 def skipped(text: str, spots: Spots) -> Skipped | None:
-    """Return the iterations skipped for overflowing gradients, as Megatron and DeepSpeed say it, or None."""
+    """Return the iterations skipped because gradients overflowed (Megatron, DeepSpeed), or None."""
     if spots.skipped is None:
         return None
     return Skipped(digits(text[spots.skipped[0] : spots.skipped[1]]), spots.running)
 
 
 def _positive(text: str, spot: Span | None, unit: float = 1.0) -> float | None:
-    """Return the number that stands there, where it is one above 0."""
+    """Return the number at a place, if it is finite and above 0."""
     if spot is None:
         return None
     value = float(text[spot[0] : spot[1]].replace(",", "")) * unit

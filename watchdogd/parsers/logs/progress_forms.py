@@ -1,4 +1,4 @@
-"""Forms in which the frameworks write how far they are, each found by a word that must stand in the line."""
+"""Formats of frameworks for their progress; each has a needle, a word that must be in the line."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 EPOCH = 1e9
-"""Number that an epoch counts where the number of its batches is not told."""
+"""Number that an epoch counts for if its number of batches is not known."""
 WORK = "work"
-"""The series of what is no progress of the training: batches that are evaluated, files that are loaded."""
+"""Series of counters that are not the training's progress: batches evaluated, files loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Form in which one framework writes its progress.
+    """Format of one framework's progress.
 
-    `needle` must stand in the line before `pattern` is tried. `rounded`: the number is, and the rest of the
-    line tells two apart. `coarse`: it grows seldom, beside lines that say more and are not known.
+    `pattern` is tried only if `needle` is in the line. `rounded`: the number is rounded; the rest of the line
+    tells two reports apart. `coarse`: it grows seldom, next to more detailed lines in unknown formats.
     """
 
     series: str
@@ -34,37 +34,37 @@ class Format:
 
 
 def plain(groups: Sequence[str]) -> tuple[float, float | None]:
-    """Return a counter, and its total where it has one."""
+    """Return a counter, and its total if it has one."""
     return to_number(groups[0]), to_number(groups[1]) if len(groups) > 1 and groups[1] else None
 
 
 def of_epoch(groups: Sequence[str]) -> tuple[float, float | None]:
-    """Return a counter that begins anew with each epoch; where no total is known, an epoch counts EPOCH."""
+    """Return a counter that restarts with each epoch; without a known total, an epoch counts EPOCH."""
     epoch, number, total = groups
     return to_number(epoch) * (to_number(total) if total else EPOCH) + to_number(number), None
 
 
 def scaled(groups: Sequence[str]) -> tuple[float, float | None]:
-    """Return count and total of `2.13kit/100kit`, given in four groups, each number before its prefix."""
+    """Return count and total of `2.13kit/100kit`, from four groups: number and prefix of each."""
     number, prefix, total, of = groups
     return to_number(number) * _THOUSANDS[prefix], to_number(total) * _THOUSANDS[of]
 
 
 def _either(groups: Sequence[str]) -> tuple[float, float | None]:
-    """Return the one of its groups that matched."""
+    """Return the number of the one group that matched."""
     return to_number("".join(groups)), None
 
 
 EPOCH_NAMED = (
     r"(?<!\w)(?<!per )(?<!max )(?<!total )epoch['\"]?[\s:=#\[|]{0,24}(\d{1,7}(?![\d]))(?:\s?/\s?(\d+))?"
 )
-"""An epoch that a line names; what is longer is a time in seconds since 1970."""
+"""Epoch that a line names; a number with more digits is a time in seconds since 1970."""
 _LARGEST = float(LARGEST)
 _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def to_number(text: str) -> float:
-    """Read a count as people write it: `1,200,000`."""
+    """Parse a count as people write it: `1,200,000`."""
     number = float(text if text.isdecimal() else text.replace(",", "").replace(" ", ""))
     return number if number < _LARGEST else _LARGEST
 
@@ -83,10 +83,8 @@ def _format(
 
 _RICH_EPOCH = r"(?:(?!Epoch \d+(?:/\d+)?\s).)*?"
 _BAR_EPOCH = r"(?:(?!Epoch \d+:).)*?"
-"""Text that may stand between an epoch and the count of its batches: no other epoch.
-
-Otherwise a long line of epochs would be searched to its end from each of them.
-"""
+"""Text between an epoch and the count of its batches. It contains no other epoch: else a long line of epochs
+would be searched to its end from each of them."""
 # A pattern begins with its letters, and looks back behind them: so it is searched for in a fifth of the time.
 FORMATS = (
     _format("iteration", "iteration", r"iteration(?<!\witeration)\s+(\d+)/\s*(\d+)\s*\|"),
@@ -168,5 +166,5 @@ COARSE = (
         "step", "loss", r"(?<![\w./])[\[(]?(\d+)/(\d+)[\])]?[ ,:|-]{1,4}(?:\w{1,20}[ _-])?loss", coarse=True
     ),
 )
-"""Looked for in lower case, where nothing else says how far a training is: rows of a table (LAMMPS, GROMACS),
-what was processed, epochs, and what stands before a loss."""
+"""Formats tried, in lower case, if nothing else reports progress: rows of a table (LAMMPS, GROMACS), amounts
+processed, epochs, and counts before a loss."""

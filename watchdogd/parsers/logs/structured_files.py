@@ -1,14 +1,13 @@
-"""Files of a training that hold records, not lines for people, read as such lines.
+"""Files that hold records instead of lines for people, read as if they were such lines.
 
-TensorBoard's event files, tables with a header whatever their name (Lightning's and Keras's CSVLogger),
-MLflow's metric files, and documents that are written anew each time: the `log_history` of a Hugging Face
-`trainer_state.json`, W&B's summary. JSON lines and logfmt are read as they are.
+TensorBoard's event files, tables with a header whatever their name (CSVLogger of Lightning and Keras),
+MLflow's metric files, and documents that are rewritten each time: Hugging Face's `trainer_state.json` (its
+`log_history`), W&B's summary. JSON lines and logfmt are read as they are.
 
-Scalars of TensorBoard's event files become lines of text: `step 120 train/loss: 2.31`.
-
-An event file is a row of records: length (8 bytes), its checksum (4), data, the data's checksum (4); the data
-is an Event in protobuf's wire form (tensorflow/core/util/event.proto). Of it the step and the scalars are
-read, no matter whether TensorFlow, PyTorch or tensorboardX wrote them.
+Scalars in TensorBoard's event files become lines such as `step 120 train/loss: 2.31`. An event file is a
+sequence of records: length (8 bytes), its checksum (4), data, the data's checksum (4). The data is an Event
+in protobuf's wire format (tensorflow/core/util/event.proto), of which only the step and the scalars are read,
+no matter whether TensorFlow, PyTorch or tensorboardX wrote them.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from watchdogd.system import number
 from watchdogd.system.smallfile import parse_json
 
 HEAD, TAIL = 12, 4
-"""Bytes before and behind a record's data."""
+"""Bytes before and after a record's data."""
 RECORD_AT_MOST = 256 << 20
 TRIED = 20_000
-"""Places that may be the beginning of a record, and are tried where reading begins amid one."""
+"""How many places are tried as the beginning of a record if reading starts in the middle of one."""
 _MAYBE = re.compile(rb"[\x00-\x10](?=\0{4})")
-"""The fourth byte of a length below RECORD_AT_MOST: the four behind it are 0."""
+"""Fourth byte of a length below RECORD_AT_MOST; the next four bytes are 0."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FLOAT, _DOUBLE = 1, 2
 
 
 def read_events(data: bytes, *, timed: bool = False) -> tuple[list[LogLine], int]:
-    """Return the scalars in `data`, and how many of its bytes are done with.
+    """Return the scalars in `data`, and how many of its bytes need not be read again.
 
-    Each stands behind its time where they are to be `timed`. What is no record is passed over.
+    With `timed`, each line begins with its time. Anything that is not a record is skipped.
     """
     at = 0 if _is_head(data, 0) else _next_record(data, 0)
     lines: list[LogLine] = []
@@ -59,9 +58,9 @@ def read_events(data: bytes, *, timed: bool = False) -> tuple[list[LogLine], int
 
 
 def _next_record(data: bytes, begin: int) -> int:
-    """Find where the next record begins, also behind images or histograms of many megabytes.
+    """Find where the next record begins, even behind megabytes of images or histograms.
 
-    Where none does, all is done with but what may be a cut beginning.
+    If there is none, return the end, less what may be a cut beginning.
     """
     last = max(len(data) - HEAD + 1, begin)
     for maybe in islice(_MAYBE.finditer(data, begin + 3), TRIED):
@@ -78,7 +77,7 @@ def _is_head(data: bytes, at: int) -> bool:
 
 
 def _checksum(data: bytes) -> int:
-    """Return the masked CRC-32C that TFRecord keeps."""
+    """Return the masked CRC-32C of TFRecord files."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -114,13 +113,13 @@ def _scalars(event: bytes, *, timed: bool) -> Iterator[LogLine]:
 
 
 def scalar(name: str, step: float | str, value: str) -> str:
-    """Return a scalar as a line: only the loss's step is surely the training's, others may be a monitor's."""
+    """Return a scalar as a line; only a loss's step is surely the training's, others may be a monitor's."""
     said = f"{name}: {value}"
     return f"step {step} {said}" if measures.find_loss(said) else f"{name} at {step}: {value}"
 
 
 def _value(summary: bytes) -> Iterator[tuple[str, float]]:
-    """Read the scalar of one Summary.Value, with its tag."""
+    """Yield the tag and the scalar of one Summary.Value."""
     tag, found = "", None
     for field, kind, value in _fields(summary):
         if field == 1 and isinstance(value, bytes):
@@ -134,7 +133,7 @@ def _value(summary: bytes) -> Iterator[tuple[str, float]]:
 
 
 def _tensor(tensor: bytes) -> float | None:
-    """Read a tensor that holds one float or double."""
+    """Return the value of a tensor that holds one float or double, else None."""
     kind, content, floats = 0, b"", b""
     for field, _, value in _fields(tensor):
         if field == 1 and isinstance(value, int):
@@ -152,7 +151,7 @@ def _tensor(tensor: bytes) -> float | None:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Read the fields of a message: number, wire type, and a number or bytes. IndexError where it is cut."""
+    """Yield a message's fields: number, wire type, and a number or bytes. Raise IndexError if it is cut."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -185,36 +184,33 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 HEADER = 8192
-"""Bytes of a table in which its header ends."""
+"""Bytes at the beginning of a table that contain its header."""
 TABLES = (".csv", ".tsv")
 SEPARATORS = (",", "\t", ";")
 _METRIC = re.compile(r"\d{13} \S+ \d+")
 STATE = "trainer_state.json"
 DOCUMENT_AT_MOST = 1 << 20
-"""Bytes of a document that is written anew each time."""
+"""Bytes of a document that is rewritten each time."""
 LAST, SHOWN = 50, 1000
-"""Last records of a document that are taken as lines, and letters of each."""
+"""LAST: how many records at the end of a document become lines. SHOWN: characters of each."""
 _NONE = frozenset({"nan", "inf", "-inf", "none", "null", "na"})
 
 
 def is_whole(path: str) -> bool:
-    """Return True if a file is written anew each time, so that all of it has to be read.
-
-    OSError where it cannot be read.
-    """
+    """Return True if the file is rewritten each time and must be read as a whole. May raise OSError."""
     return os.path.basename(path) == STATE or (path.endswith(".json") and _is_document(path))
 
 
 def is_text(path: str) -> bool:
-    """Return True if a file is one of lines that may go on."""
+    """Return True if the file consists of lines and may grow."""
     name = os.path.basename(path)
     return ".tfevents." not in name and not name.endswith((".csv", ".json"))
 
 
 def read(path: str, data: bytes, *, timed: bool = False) -> tuple[list[LogLine], int]:
-    """Return the lines of `data`, new bytes of the file, and how many bytes of it are done with.
+    """Return the lines in `data`, new bytes of the file, and how many bytes need not be read again.
 
-    `timed`: with the times that records bear beside what they tell. OSError where a header cannot be read.
+    With `timed`, records come with their times. Raise OSError if a header cannot be read.
     """
     if ".tfevents." in os.path.basename(path):
         return read_events(data, timed=timed)
@@ -229,7 +225,7 @@ def read(path: str, data: bytes, *, timed: bool = False) -> tuple[list[LogLine],
 
 
 def _is_document(path: str) -> bool:
-    """Return True if all of a file is one document, not one a line."""
+    """Return True if the file is one document, not one document a line."""
     with open(path, "rb") as file:
         data = file.read(DOCUMENT_AT_MOST + 1)
     if len(data) > DOCUMENT_AT_MOST:
@@ -241,7 +237,7 @@ def _is_document(path: str) -> bool:
 
 
 def _separator(path: str, lines: list[LogLine]) -> str:
-    """Find what stands between the cells of a table, by its name or by its rows; empty: it is none."""
+    """Return the separator of a table's cells, by file name or by its rows; empty if it is no table."""
     if path.endswith(TABLES):
         with open(path, "rb") as file:
             head = file.readline(HEADER).decode("utf-8", "replace")
@@ -252,7 +248,7 @@ def _separator(path: str, lines: list[LogLine]) -> str:
 
 
 def _is_row(line: LogLine, separator: str) -> bool:
-    """Return True if a line is one of a table of numbers, of which some may be missing."""
+    """Return True if a line is a row of numbers, some of which may be missing."""
     cells = line.text.split(separator)
     return len(cells) > 1 and any(cells) and all(not each.strip() or _is_number(each) for each in cells)
 
@@ -269,7 +265,7 @@ def _header(path: str, separator: str) -> list[str]:
 
 
 def _rows(lines: list[LogLine], separator: str, names: list[str]) -> list[LogLine]:
-    """Write rows as `name: value` each; what does not fit the header stays as it is."""
+    """Rewrite each row as `name: value, ...`; a row that does not fit the header stays as it is."""
     found = []
     for line in lines:
         cells = next(csv.reader([line.text], delimiter=separator), [])
@@ -284,7 +280,7 @@ def _rows(lines: list[LogLine], separator: str, names: list[str]) -> list[LogLin
 
 
 def _metric(name: str, line: LogLine, *, timed: bool) -> LogLine:
-    """Read MLflow's `TIME VALUE STEP`, in a file that bears the metric's name."""
+    """Read a line `TIME VALUE STEP` of MLflow, whose file is named after the metric."""
     parts = line.text.split()
     if len(parts) != 3:
         return line
@@ -293,7 +289,7 @@ def _metric(name: str, line: LogLine, *, timed: bool) -> LogLine:
 
 
 def _records(data: bytes) -> list[LogLine]:
-    """Return the newest records of a document: of a state's history, of a list; or all of it as one."""
+    """Return a document's newest records: of a `log_history`, of a list, else the whole document as one."""
     try:
         told = parse_json(data)
     except ValueError:
@@ -306,10 +302,7 @@ def _records(data: bytes) -> list[LogLine]:
 
 
 def _flat(told: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Flatten what is nested, under names that tell the way to it.
-
-    Of a list of numbers its length is told, and the last.
-    """
+    """Flatten nested values under dotted names. A list of numbers becomes its length and its last number."""
     if isinstance(told, dict):
         for key, value in told.items():
             yield from _flat(value, f"{name}.{key}" if name else str(key))

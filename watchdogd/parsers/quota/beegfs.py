@@ -1,6 +1,6 @@
 """Quotas of BeeGFS: `beegfs-ctl --getquota`, and since BeeGFS 8 `beegfs quota list-usage --output ndjson`.
 
-The former prints a table, and with --csv its cells.
+The former prints a table, or the same cells as CSV with --csv.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _POOL = re.compile(r"storage pool (.{1,99}?) \(ID: *(\d+)\)", re.IGNORECASE)
 
 
 def fits(text: str) -> bool:
-    """Return True if a table of `beegfs-ctl --getquota`, or its CSV, is there."""
+    """Return True if the text has a table (or CSV) of `beegfs-ctl --getquota`."""
     return bool(_HEADER.search(text))
 
 
 def read_quotas(text: str | ToolOutput, owner: str) -> list[StorageLimit]:
-    """Return the limits of every storage pool; `owner` is `user` or `group`, empty where not known.
+    """Return the limits in every storage pool; `owner` is `user` or `group`, empty if not known.
 
-    UnreadableError where no row is found.
+    Raise UnreadableError if there is no row.
     """
     said = as_output(text)
     found: list[StorageLimit] = []
@@ -47,9 +47,9 @@ def read_quotas(text: str | ToolOutput, owner: str) -> list[StorageLimit]:
 
 
 def read_usage(text: str | ToolOutput) -> list[StorageLimit]:
-    """Return the limits of every line of ndjson; lines that are no objects are the tool's log.
+    """Return the limits in ndjson; lines that are not objects are the tool's log and are skipped.
 
-    UnreadableError where no row is found.
+    Raise UnreadableError if there is no row.
     """
     said = as_output(text)
     found: list[StorageLimit] = []
@@ -65,7 +65,7 @@ def read_usage(text: str | ToolOutput) -> list[StorageLimit]:
 
 
 def _of_object(line: str) -> list[StorageLimit]:
-    """`{"name": "carol", "type": "user", "pool": "storage_pool_default", "space": "1GiB/2GiB", ...}`."""
+    """Read `{"name": "carol", "type": "user", "pool": "storage_pool_default", "space": "1GiB/2GiB", ...}`."""
     try:
         row = parse_json(line)
         pool = str(row.get("pool") or "")

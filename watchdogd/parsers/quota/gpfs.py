@@ -1,4 +1,4 @@
-"""`mmlsquota`, machine-readable (-Y) and as a table, and `mmlsattr -L` as values. Amounts are KiB."""
+"""Output of `mmlsquota`, machine-readable (-Y) and as a table, and of `mmlsattr -L`. Amounts are KiB."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ _FILESET = re.compile(r"^fileset name:\s*(\S+)", re.MULTILINE)
 
 
 def read_quotas(text: str | ToolOutput, filesystem: str = "", fileset: str = "") -> list[StorageLimit]:
-    """Return all limits, of one file system and fileset where named; what is in doubt counts as used.
+    """Return all limits, or those of one file system and fileset; amounts in doubt count as used.
 
-    A remote cluster's file system goes by its name there: where nothing bears the name asked for, and all
-    bear one other, that one is meant.
-
-    UnreadableError with the offending line where neither form is found.
+    A remote cluster's file system has another name there: if no row has the name asked for and all rows have
+    the same other name, that one is meant. Raise UnreadableError, with the first line, if neither format is
+    found.
     """
     said = as_output(text)
     rows = list(_machine(said)) if ":HEADER:" in said.text else []
@@ -86,7 +85,7 @@ def _owner(kind: str, name: str, fileset: str) -> str:
 
 
 def _table(said: ToolOutput) -> list[StorageLimit]:
-    """Read the table for people: cells before the bar are blocks, those behind it files (maybe cut off)."""
+    """Read the table for people: block limits before the bar, file limits behind it (maybe cut off)."""
     found: list[StorageLimit] = []
     bare, name, heading, header = 0.0, "", -1, -1
     for line in said:
@@ -109,7 +108,7 @@ def _table(said: ToolOutput) -> list[StorageLimit]:
 
 
 def _cells(line: str, kind: str, name: str, bare: float, said: ToolOutput) -> list[StorageLimit]:
-    """One row; where what stands behind the bar is cut off, the line is missed and its blocks are known."""
+    """Read one row; if its file limits are cut off, the line counts as missed but its blocks are returned."""
     left, _, right = line.partition("|")
     words, behind = left.split(), right.split()
     before, cells = words[: words.index(kind)], words[words.index(kind) + 1 :]

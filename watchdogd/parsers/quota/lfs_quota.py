@@ -1,14 +1,15 @@
-"""`lfs quota` and quota(1), which share their form, `lfs project` and `lfs df` as values.
+"""Output of `lfs quota` and quota(1), which share a format, of `lfs project` and of `lfs df`.
 
     Disk quotas for usr alice (uid 1234):
          Filesystem  kbytes   quota   limit   grace   files   quota   limit   grace
          /scratch   [1048576] 2097152 4194304       - [1000]   5000   10000       -
 
 Quotas of a pool follow a line `Pool: ark.flash`. Lines of single storage targets (`lfs quota -v`) are left
-out: their limits are slices that Lustre grants as they are needed. A report without a row is noted as bare.
+out: their limits are slices that Lustre grants on demand. A report without rows is marked as bare.
 
-Read with wrapped lines (a long file system alone on its line), several reports in one, missing grace columns,
-`*` (over the limit) and `[]` (inaccurate). Blocks without a suffix are KiB; `k` in a file count is 1000.
+Also read: wrapped lines (a long file system alone on its line), several reports in one output, missing grace
+columns, `*` (over the limit) and `[]` (inaccurate). Blocks without a suffix are KiB; `k` in a file count is
+1000.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _OVER = frozenset({"none", "expired"})
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """One file system's line in a report: whose it is, which file system, its two limits."""
+    """One row of a report: whose quota, on which file system, and its limits on bytes and inodes."""
 
     owner: str
     filesystem: str
@@ -48,19 +49,19 @@ class QuotaRow:
 
 
 def fits(text: str | ToolOutput) -> bool:
-    """Return True if such a report is there, and nobody has read it yet."""
+    """Return True if the output has such a report that nobody has read yet."""
     return any(_OWNER.match(line.strip()) for line in as_output(text))
 
 
 def doubt(text: str) -> str:
-    """Return what `lfs quota` says against its own figures, as with a silent storage target, or empty."""
+    """Return what `lfs quota` says against its own figures (a storage target did not answer), or empty."""
     return "lfs quota could not ask every storage target" if _DOUBT.search(text) else ""
 
 
 def read_rows(text: str | ToolOutput, *, now: float | None = None) -> list[QuotaRow]:
-    """Return all rows of all reports; a raw grace time (`quota -p`) before `now` ran out.
+    """Return all rows of all reports; a raw grace time (`quota -p`) before `now` has expired.
 
-    UnreadableError where there is no report at all; a row that cannot be understood is missed.
+    A row that cannot be understood is marked as missed. Raise UnreadableError if there is no report at all.
     """
     said = as_output(text)
     said.doubt = said.doubt or doubt(said.text)
@@ -82,13 +83,13 @@ def read_rows(text: str | ToolOutput, *, now: float | None = None) -> list[Quota
 
 
 def read_limits(said: ToolOutput, now: float) -> list[StorageLimit]:
-    """Return the limits of all rows of all reports, as `read_rows` has them."""
+    """Return the limits of all rows of all reports; see `read_rows`."""
     return [limit for row in read_rows(said, now=now) for limit in row.limits]
 
 
 @dataclass(slots=True)
 class _State:
-    """State of the parser: whose report, in which line it began, a path that waits for its figures."""
+    """Parser state: owner of the current report, its first line, and a path waiting for its figures."""
 
     owner: str = ""
     began: int = 0
@@ -116,7 +117,7 @@ def _line(line: str, state: _State, said: ToolOutput, now: float | None) -> None
 
 
 def _cells_of(line: str, words: list[str], state: _State, said: ToolOutput, now: float | None) -> None:
-    """Take in a row, or text between the rows: what is set in like a row, and is none, is missed."""
+    """Read a row, or text between rows; text indented like a row that cannot be read is marked as missed."""
     try:
         row = _row(words, state.path, state.owner + state.pool, now)
     except UnreadableError:
@@ -135,7 +136,7 @@ def _cells_of(line: str, words: list[str], state: _State, said: ToolOutput, now:
 def limits_of(
     words: list[str], path: str, whose: str, now: float | None
 ) -> tuple[StorageLimit, StorageLimit] | None:
-    """Return the limits of eight cells: used, soft, hard, grace of blocks, then of files; else None."""
+    """Return the limits in eight cells (used, soft, hard and grace of blocks, then of files), or None."""
     cells = _cells(words)
     if cells is None:
         return None
@@ -152,7 +153,7 @@ def _row(words: list[str], path: str, owner: str, now: float | None) -> QuotaRow
 
 
 def _cells(words: list[str]) -> list[str] | None:
-    """Return the eight cells; graces that are blank (quota(1) without -p) put in as `-`."""
+    """Return the eight cells; blank graces (quota(1) without -p) become `-`."""
     if len(words) == 8:
         cells = list(words)
     elif len(words) == 7:
@@ -184,7 +185,7 @@ def _limit(kind: str, of: str, path: str, cells: Sequence[str], now: float | Non
 
 
 def _expired(grace: str, now: float | None) -> bool:
-    """`none` is what both tools print of a grace period that ran out; `-p` prints when it does."""
+    """Return True if the grace period is over: `none`, or with `-p` a time that has passed."""
     ends = count(grace)
     return grace in _OVER if ends is None else now is not None and 0 < ends <= now
 
@@ -204,9 +205,9 @@ _PROJECT = re.compile(r"^[ \t]*+(\d++)\s+[P-]?\s", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class StorageTarget:
-    """One storage target (OST or MDT): `of` says what is counted, BYTES, or INODES with `lfs df -i`.
+    """One storage target (OST or MDT). `of` is what is counted: BYTES, or INODES with `lfs df -i`.
 
-    Without figures (`size` is 0) it is not active, or they could not be read.
+    `size` is 0 if the target is inactive or its figures could not be read.
     """
 
     name: str
@@ -218,9 +219,9 @@ class StorageTarget:
 
 
 def read_targets(text: str) -> list[StorageTarget]:
-    """Return the targets of `lfs df`, with or without -h and -i: the header says the unit.
+    """Return the targets in the output of `lfs df`, with or without -h and -i; the header gives the unit.
 
-    UnreadableError where no header stands.
+    Raise UnreadableError if there is no header.
     """
     if "UUID" not in text:
         raise UnreadableError(f"no answer of lfs df: '{first_line(text)}'")
@@ -246,6 +247,6 @@ def _target(match: re.Match[str], of: str, bare: float) -> StorageTarget:
 
 
 def read_project(text: str) -> int | None:
-    """Return the project id of `lfs project -d DIR` (`  12345 P /scratch/x`), or None."""
+    """Return the project id that `lfs project -d DIR` printed (` 12345 P /scratch/x`), or None."""
     match = _PROJECT.search(text)
     return whole(match[1]) or None if match else None

@@ -1,4 +1,4 @@
-"""Limits on bytes and inodes: the value that all quota parsers return, and statvfs(3) as such."""
+"""Limits on bytes and inodes: the value that all quota parsers return, and that statvfs(3) is read as."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from dataclasses import dataclass
 BYTES = "bytes"
 INODES = "inodes"
 FILE_SYSTEM = "file system"
-"""Whose limit it is where it is nobody's quota."""
+"""Owner of a limit that is no quota but the size of the file system."""
 
 
 class Owner(str):
-    """Whose quota it is, in words: `quota of user alice in pool fast`; `user` is the name of one."""
+    """Owner of a quota, in words: `quota of user alice in pool fast`; `user` is the user's name, or empty."""
 
     user: str
     _words: tuple[str, str, str]
 
     def __new__(cls, kind: str, name: str = "", inside: str = "") -> Owner:
-        """`kind` is `user`, `group` or what else has quotas, `inside` the part where they hold, in words."""
+        """Make an owner.
+
+        `kind` is `user`, `group` or whatever else has quotas; `inside` says in words where the quota applies.
+        """
         line = super().__new__(cls, f"quota of {kind} {name}".rstrip() + inside)
         line.user, line._words = name if kind == "user" else "", (kind, name, inside)
         return line
 
     def __reduce__(self) -> tuple[type[Owner], tuple[str, str, str]]:
-        """Return what makes it anew where it was pickled."""
+        """Return what pickle needs to build it again."""
         return Owner, self._words
 
 
@@ -32,13 +35,14 @@ class Owner(str):
 class StorageLimit:
     """One limit on bytes or inodes: of the whole file system, or the quota of a user, group or project.
 
-    `kind` is BYTES or INODES. `of` says whose it is (`file system`, or an Owner). `hard` is where
-    writing ends, `soft` where a grace period begins; None: there is none. `grace` is what the tool prints
-    of a running grace period (`6days`), `expired` says that it ran out. `available` is what can still be
-    written where that is less than `hard - used`. `path` is the file system that the tool names: a
-    mount point, a directory or a device, empty where it names none; `fileset` the part of it. `at` is when
-    the figures were taken (seconds since the epoch), where the tool says so. `inaccurate`: the tool says
-    that they are. `by_site`: a site's own command tells it, of whatever has room there.
+    `kind`: BYTES or INODES. `of`: the owner, FILE_SYSTEM or an Owner.
+    `hard`: the amount at which writing fails; `soft`: the one at which a grace period begins; None: no limit.
+    `grace`: the rest of a running grace period as the tool prints it (`6days`); `expired`: it has run out.
+    `available`: what can still be written, if that is less than `hard - used`.
+    `path`: the file system as the tool names it (mount point, directory or device), or empty.
+    `fileset`: the part of the file system that the limit is for.
+    `at`: when the figures were taken (seconds since the epoch), if the tool says so.
+    `inaccurate`: the tool itself calls its figures inaccurate. `by_site`: reported by a site's own command.
     """
 
     kind: str
@@ -62,11 +66,11 @@ class StorageLimit:
 
     @property
     def capacity(self) -> float | None:
-        """Amount that percentages count from: the hard limit, else the soft one, else None (no limit)."""
+        """Amount that counts as 100 %: the hard limit, else the soft one; None without a limit."""
         return self.hard if self.hard is not None else self.soft
 
     def free(self, usable: float = 1.0) -> float:
-        """Return what is left of the usable share of the capacity: 0 at least, infinite without a limit."""
+        """Return what is left of the `usable` share of the capacity: at least 0, infinite without a limit."""
         if self.capacity is None:
             return float("inf")
         left = self.capacity * usable - self.used
@@ -74,10 +78,11 @@ class StorageLimit:
 
 
 def statvfs_limits(stat: os.statvfs_result) -> tuple[StorageLimit, ...]:
-    """Bytes, and inodes where the file system counts them.
+    """Return the limit on bytes, and the one on inodes if the file system counts them.
 
-    Blocks kept for root are no capacity. No inode table: 0 inodes (btrfs, BeeGFS, vfat), or more free than
-    there are at all (CephFS says 2^64-1). No size at all (NFS-Ganesha, autofs): no limits, nothing is known.
+    Blocks reserved for root are not part of the capacity. A file system without an inode table reports 0
+    inodes (btrfs, BeeGFS, vfat), or more free than exist (CephFS: 2^64-1). One that reports no size at all
+    (NFS-Ganesha, autofs) gives no limits, since nothing is known.
     """
     if stat.f_blocks == 0:
         return ()

@@ -1,4 +1,4 @@
-"""Reports on quotas: `repquota`, `xfs_quota -c report` and `xfs_quota -c quota`, as limits.
+"""Quota reports of `repquota`, `xfs_quota -c report` and `xfs_quota -c quota`.
 
     *** Report for user quotas on device /dev/sdc1
     Block grace time: 7days; Inode grace time: 7days
@@ -18,7 +18,7 @@
     Filesystem     Blocks      Quota      Limit  Warn/Time      Mounted on
     /dev/vdb        98.5M       100M       100M   00 [------] /data
 
-Blocks without a suffix are KiB. repquota leaves graces blank where none runs (without -p).
+Blocks without a suffix are KiB. Without -p, repquota leaves the grace column blank if no grace period runs.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def fits(text: str) -> bool:
 
 
 def read(text: str | ToolOutput, *, now: float | None = None) -> list[StorageLimit]:
-    """Return the limits of everybody in all reports; `path` is the device, of xfs_quota the mount point.
+    """Return the limits of everybody in all reports; `path` is the device (xfs_quota: the mount point).
 
-    `now` tells a raw grace time (`repquota -p`) that ran out. UnreadableError where there is no report; a row
-    that cannot be understood is missed.
+    A raw grace time (`repquota -p`) before `now` has expired. A row that cannot be understood counts as
+    missed. Raise UnreadableError if there is no report.
     """
     said = as_output(text)
     if not fits(said.text):
@@ -68,7 +68,10 @@ def read(text: str | ToolOutput, *, now: float | None = None) -> list[StorageLim
 
 @dataclass(slots=True)
 class _Head:
-    """Whose quotas follow, on which file system, in which columns; `began` is the line of the heading."""
+    """Heading of the report being read: kind of owner, file system, columns.
+
+    `began` is the heading's line until the first row comes, then -1.
+    """
 
     owner: str = ""
     path: str = ""
@@ -77,7 +80,7 @@ class _Head:
     kinds: list[str] = field(default_factory=list)
 
     def close(self, said: ToolOutput) -> None:
-        """End the report: `began` is set as long as no row came."""
+        """Mark the heading as bare if no row followed it."""
         if self.began >= 0:
             said.bare(self.began)
 
@@ -93,7 +96,7 @@ def _head(line: str, at: int) -> _Head | None:
 
 
 def _line(line: str, head: _Head, said: ToolOutput, now: float | None) -> list[StorageLimit]:
-    """Return the limits of one line of a report, if it is a row."""
+    """Return the limits in one line of a report, none if it is not a row."""
     flagged = _FLAGGED.fullmatch(line.strip())
     if flagged:
         head.began = -1
@@ -119,12 +122,12 @@ def _flagged(line: str, whose: str, path: str, words: list[str], now: float | No
 
 
 def _figures(line: str) -> str:
-    """Return the line without the device before its figures, which may stand on a line of its own."""
+    """Return the figures of a line without the device before them, which may stand on a line of its own."""
     return line if line[:1].isspace() else line.partition(" ")[2]
 
 
 def _boxed(line: str, owner: str, path: str, kinds: list[str]) -> Iterator[StorageLimit]:
-    """xfs_quota's row: for each kind used, soft, hard, warnings and the grace in brackets."""
+    """Read a row of xfs_quota: for each kind used, soft, hard, warnings, and the grace in brackets."""
     name, _, rest = line.strip().partition(" ")
     boxes = _BOX.findall(rest)
     if len(boxes) != len(kinds):

@@ -1,4 +1,4 @@
-"""A site's own quota tool: JSON, text on which a pattern has named groups, or the form of a known tool."""
+"""Output of a site's own quota tool: JSON, text with a pattern, or the format of a well-known tool."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from watchdogd.system.number import real
 KEYS = ("used_bytes", "limit_bytes", "used_inodes", "limit_inodes")
 _OPENING = re.compile(r"^[ \t]*+[\[{]", re.MULTILINE)
 _TRIES = 200
-"""Beginnings that turned out to be no JSON, before no more are tried."""
+"""How many line beginnings are tried as JSON before giving up."""
 _GPFS = re.compile(r":HEADER:|\bgrace\b[^|\n]{0,99}\|.{0,200}\bdoubt\b|in_doubt")
 
 
 def read(
     text: str | ToolOutput, pattern: str | None, name: str, now: float, row: str | None = None, unit: str = ""
 ) -> list[StorageLimit]:
-    """Return the limits that the tool called `name` printed. UnreadableError where nothing is understood.
+    """Return the limits that the tool called `name` printed. Raise UnreadableError if nothing is understood.
 
-    They are read by `pattern`, else as quota(1), repquota, `lfs quota`, mmlsquota, beegfs-ctl, zfs, btrfs or
-    getfattr print, since sites wrap those, several of them one after the other; else as JSON. `row`: what the
-    rows that are meant must match: a line of the pattern's match, an object of JSON, a name or path. `unit`:
-    that of amounts without one, by `pattern`.
+    With `pattern`, the output is text for that pattern. Else it is read in the formats of quota(1), repquota,
+    `lfs quota`, mmlsquota, beegfs-ctl, zfs, btrfs and getfattr, since sites wrap those (several of them in a
+    row, too), else as JSON. `row` selects rows: it must match a line, a JSON object, or a name or path.
+    `unit` is the unit of amounts without one, with `pattern`.
     """
     said = as_output(text)
     if pattern:
@@ -45,7 +45,7 @@ def read(
 
 
 def _told_apart(found: list[StorageLimit]) -> list[StorageLimit]:
-    """Several limits of one name are told apart by paths, else numbered: each has a history of its own."""
+    """Give limits of the same name different names, by path or else by number: each has its own history."""
     seen = Counter[tuple[str, str]]()
     numbered = []
     places = {(each.kind, each.of): set[str]() for each in found}
@@ -83,14 +83,15 @@ _FORMS: tuple[
     (lambda said: zfs_btrfs_ceph.fits(said.text), lambda said, _: zfs_btrfs_ceph.read(said)),
     (lfs_quota.fits, lfs_quota.read_limits),
 )
-"""Whether an output has a form, and what reads it. Lines that one has understood the next does not see."""
+"""Pairs of a test for a format and its reader. A reader does not see lines that an earlier one has
+understood."""
 
 
 def read_json(text: str | ToolOutput, name: str, row: str | None = None) -> list[StorageLimit]:
-    """Return the limits of JSON objects with any of KEYS. UnreadableError where there is none.
+    """Return the limits of JSON objects that have any of KEYS. Raise UnreadableError if there is none.
 
-    One or several may come, also in a list, whatever lines stand about them. An object that has none of the
-    keys, or no amount there, is missed.
+    There may be one object, several, or a list of them, among other lines. An object without any of the keys,
+    or with a value that is not an amount, counts as missed.
     """
     said = as_output(text)
     found: list[StorageLimit] = []
@@ -119,7 +120,7 @@ def read_json(text: str | ToolOutput, name: str, row: str | None = None) -> list
 
 
 def _documents(text: str) -> Iterator[tuple[Any, range]]:
-    """Yield what begins a line as JSON, with its lines; a banner may begin one with a bracket, too."""
+    """Yield each JSON document that begins a line, with its lines; a `[` or `{` in a banner is skipped."""
     position = line = failed = 0
     while failed < _TRIES and (begin := _OPENING.search(text, position)):
         line += text.count("\n", position, begin.end())
@@ -135,7 +136,7 @@ def _documents(text: str) -> Iterator[tuple[Any, range]]:
 
 
 def _of_row(row: dict[str, Any], name: str) -> list[StorageLimit]:
-    """Return the limits of a row that says what is used; `updated_at` dates the figures."""
+    """Return the limits of an object that has figures; `updated_at` is their date."""
     found = []
     at = _date(row.get("updated_at"))
     for kind, unit in ((BYTES, "bytes"), (INODES, "inodes")):
@@ -150,7 +151,7 @@ def _of_row(row: dict[str, Any], name: str) -> list[StorageLimit]:
 
 
 def _date(value: object) -> float | None:
-    """Seconds since the epoch of such a number, or of ISO 8601 (without an offset: this machine's time)."""
+    """Return seconds since the epoch, from that number or from ISO 8601 (local time without an offset)."""
     seconds = real(value)
     if seconds is not None:
         return seconds
@@ -161,7 +162,7 @@ def _date(value: object) -> float | None:
 
 
 def _graced(limit: StorageLimit, grace: str) -> StorageLimit:
-    """Return the limit with what the tool says of its grace period: what is left, or that it is over."""
+    """Return the limit with its grace period, as the tool prints it: what is left, or that it has expired."""
     if grace.lower() in ("", "-", "--", "0", "n/a", "none") and limit.soft is not None:
         return replace(limit, expired=grace.lower() == "none" and limit.used > limit.soft)
     over = grace.lower() in ("expired", "none")
@@ -171,12 +172,11 @@ def _graced(limit: StorageLimit, grace: str) -> StorageLimit:
 def read_text(
     text: str, pattern: str, name: str, row: str | None = None, bare: float = 1.0
 ) -> list[StorageLimit]:
-    """Return the limits of every match of `pattern`, of those whose lines match `row`, where that is given.
+    """Return the limits of every match of `pattern` (if `row` is given, of those whose lines match it).
 
-    Its named groups are used, limit, soft, grace, the same with files_ before them (and files for used), and
-    name and updated.
-    `k` and `T` are powers of 1000, `KiB` and `TiB` of 1024. UnreadableError where nothing matches, or a
-    group is no amount; a group that is blank or unknown says nothing.
+    The pattern's named groups are used, limit, soft and grace, the same with the prefix files_ (and files for
+    used), name, and updated. `k` and `T` are powers of 1000, `KiB` and `TiB` of 1024. A blank or unknown
+    group is ignored. Raise UnreadableError if nothing matches or a group is not an amount.
     """
     found = []
     for match in re.finditer(pattern, text, re.MULTILINE):

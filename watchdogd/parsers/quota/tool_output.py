@@ -1,6 +1,6 @@
-"""Output of a quota tool, read line by line by several parsers: what nobody understood is not forgotten.
+"""Output of a quota tool, read by several parsers in turn; lines that none of them understood are kept.
 
-Amounts are as tools print them: `617.5G`, `[1048576]`, `163840*`, `1,7G`, `4.88 GiB`, `0 Byte`.
+Amounts are parsed as tools print them: `617.5G`, `[1048576]`, `163840*`, `1,7G`, `4.88 GiB`, `0 Byte`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _QUOTED = 200
 
 @dataclass(frozen=True, slots=True)
 class ParsedOutput:
-    """Limits that an output holds, and what speaks against them.
+    """Limits in an output, and what casts doubt on them.
 
-    `unread` are the lines that hold figures and were not understood, `bare` the headings that no row
-    follows, `doubt` what the tool itself says against its figures.
+    `unread`: lines with figures that no parser understood. `bare`: headings that no row follows. `doubt`:
+    what the tool itself says against its figures.
     """
 
     limits: tuple[StorageLimit, ...] = ()
@@ -38,7 +38,7 @@ class ParsedOutput:
 
 
 class ToolOutput:
-    """The lines of an output; iterating leaves out those that a reader before has understood."""
+    """The lines of an output. Iteration skips those that an earlier parser has understood."""
 
     def __init__(self, text: str) -> None:
         self.doubt = ""
@@ -64,24 +64,24 @@ class ToolOutput:
         return bool(self._known)
 
     def know(self, *numbers: int) -> None:
-        """Mark the present line, or those, as understood."""
+        """Mark these lines (without arguments: the current one) as understood."""
         self._known.update(numbers or (self._at,))
 
     def know_all(self) -> None:
-        """Somebody chose what is to be read of it: the rest is not missed."""
+        """Mark all lines as understood: the user's own pattern decides what is read."""
         self._known.update(range(len(self._lines)))
 
     def miss(self, *numbers: int) -> None:
-        """Mark the present line, or those, as rows that cannot be understood."""
+        """Mark these lines (without arguments: the current one) as rows that cannot be understood."""
         self._missed.update(numbers or (self._at,))
 
     def bare(self, number: int) -> None:
-        """No row follows that heading."""
+        """Mark a heading that no row follows."""
         self._bare.append(number)
 
     @contextmanager
     def row(self) -> Iterator[None]:
-        """Mark the present line as understood, or as missed where a cell cannot be read."""
+        """Mark the current line as understood, or as missed if a cell raises UnreadableError."""
         try:
             yield
         except UnreadableError:
@@ -90,7 +90,7 @@ class ToolOutput:
             self.know()
 
     def reading(self, limits: Iterable[StorageLimit]) -> ParsedOutput:
-        """Return the limits, with the lines that nobody understood."""
+        """Return the limits together with the lines that nobody understood."""
         unread = (
             line
             for number, line in enumerate(self._lines)
@@ -101,12 +101,12 @@ class ToolOutput:
 
 
 def as_output(text: str | ToolOutput) -> ToolOutput:
-    """Return the text as an output; an output stays itself."""
+    """Return the text as a ToolOutput, unless it already is one."""
     return text if isinstance(text, ToolOutput) else ToolOutput(text)
 
 
 def holds_figures(line: str) -> bool:
-    """Return True if a line looks like figures: two amounts of which one has a unit, or mostly numbers."""
+    """Return True if a line looks like figures: two amounts, one with a unit, or mostly numbers."""
     words = [word for word in _BETWEEN.split(_TIMES.sub(" ", line)) if word]
     amounts = [match for word in words if (match := _FIGURE.fullmatch(word))]
     units = sum(bool(match["unit"]) for match in amounts) + sum(bool(_UNIT.fullmatch(word)) for word in words)
@@ -120,16 +120,16 @@ def _quoted(line: str) -> str:
 _AMOUNT = re.compile(r"(\d++(?:\.\d*+)?|\.\d++)([KMGTPE]?)(I?)(?:B|BYTES?)?", re.IGNORECASE | re.ASCII)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)", re.ASCII)
 _ENDLESS = 2.0**63
-"""As a size eight exbibytes: more than any file system holds."""
+"""Eight exbibytes: no file system holds more."""
 _POWERS = " KMGTPE"
 _NOTHING = frozenset({"", "-", "none", "unlimited", "null", "n/a", "unknown", "∞", "inf", "infinity", "-1"})
 
 
 def parse_amount(text: str, *, bare: float = 1.0, base: int = 1024) -> float:
-    """Return the number that a tool means; `bare` is its unit without a suffix, `base` what a `k` is.
+    """Parse an amount. `bare` is the unit of a number without suffix, `base` what a `k` means.
 
-    Marks for "over the limit" (`*`) and "inaccurate" (`[]`) are no part of it. A suffix with an `i` always
-    means powers of 1024. UnreadableError for anything else, also for a counter that ran below zero
+    The marks for "over the limit" (`*`) and "inaccurate" (`[]`) are ignored. A suffix with an `i` always
+    means powers of 1024. Raise UnreadableError for anything else, including a counter that ran below zero
     (Lustre prints 18446744073709551615).
     """
     plain = text.strip().strip("[]*").replace(" ", "").replace("\u202f", "")
@@ -147,7 +147,7 @@ def parse_amount(text: str, *, bare: float = 1.0, base: int = 1024) -> float:
 
 
 def parse_limit(text: str, *, bare: float = 1.0, base: int = 1024) -> float | None:
-    """Return a limit; None for 0, -1, `-`, `none`, `unlimited`, and the largest number."""
+    """Parse a limit; 0, -1, `-`, `none`, `unlimited` and the largest number mean None, no limit."""
     if text.strip().strip("[]*").lower() in _NOTHING:
         return None
     try:
@@ -169,10 +169,10 @@ def read_limit(
     base: int | None = None,
     **more: Any,
 ) -> StorageLimit:
-    """Return the limit in a tool's cells. UnreadableError where one is no amount.
+    """Build a limit from a tool's cells. Raise UnreadableError if one is not an amount.
 
-    `bare` is the unit of bytes without a suffix, `base` what a `k` is (left out: 1024 of bytes, 1000 of
-    files), `more` are other fields.
+    `bare` is the unit of bytes without a suffix, `base` what a `k` means (default: 1024 for bytes, 1000 for
+    files); `more` are further fields of the limit.
     """
     units = (bare, base or 1024) if kind == BYTES else (1.0, base or 1000)
     held = parse_amount(used, bare=units[0], base=units[1])
@@ -184,6 +184,6 @@ _LONGEST = 200
 
 
 def first_line(text: str) -> str:
-    """Return the first line with words, 200 characters of it; `no output` where there is none."""
+    """Return the first 200 characters of the first line with words; `no output` if there is none."""
     said = (line.strip() for line in split_lines(text) if any(each.isalnum() for each in line))
     return next((line[:_LONGEST] for line in said), "no output")

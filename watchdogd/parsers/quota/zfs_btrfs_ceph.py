@@ -1,4 +1,4 @@
-"""Quotas as `zfs userspace`, `zfs get`, `btrfs qgroup show` and, of CephFS, getfattr and getxattr give them.
+"""Quotas printed by `zfs userspace`, `zfs get`, `btrfs qgroup show`, and of CephFS by getfattr and getxattr.
 
 TYPE        NAME    USED  QUOTA  OBJUSED  OBJQUOTA
 POSIX User  carol   95G   100G      812K      none
@@ -35,7 +35,7 @@ CEPH_ATTRIBUTES = (
 
 
 def ceph_limits(path: str, attributes: Mapping[str, bytes]) -> list[StorageLimit]:
-    """Return the limits of a directory itself (0: none). UnreadableError where a value is no number."""
+    """Return the limits of a directory; 0 means none. Raise UnreadableError if a value is no number."""
     found = []
     for kind, maximum, used in (
         (BYTES, "ceph.quota.max_bytes", "ceph.dir.rbytes"),
@@ -77,7 +77,7 @@ def fits(text: str) -> bool:
 
 
 def read(text: str | ToolOutput) -> list[StorageLimit]:
-    """Return the limits of all of them, without one also what is used. A row without amounts is missed."""
+    """Return all limits; an owner without a limit still reports what is used. Bad rows count as missed."""
     said = as_output(text)
     return [*_userspace(said), *_properties(said), *_qgroups(said), *_attributes(said)]
 
@@ -96,7 +96,7 @@ def _userspace(said: ToolOutput) -> list[StorageLimit]:
 
 
 def _properties(said: ToolOutput) -> list[StorageLimit]:
-    """Read `quota`, which counts a dataset and all below it, and `refquota`, which counts its own data."""
+    """Read `quota` (counts a dataset and all below it) and `refquota` (counts only its own data)."""
     properties: dict[str, dict[str, float | None]] = defaultdict(dict)
     if _PROPERTIES.search(said.text):
         for line in said:
@@ -113,7 +113,7 @@ def _properties(said: ToolOutput) -> list[StorageLimit]:
 
 
 def _qgroups(said: ToolOutput) -> list[StorageLimit]:
-    """Columns by their names: they differ with the options and the version."""
+    """Read columns by their names, which differ with options and version."""
     found: list[StorageLimit] = []
     names: list[str] = []
     for line in said:
@@ -132,7 +132,7 @@ def _qgroups(said: ToolOutput) -> list[StorageLimit]:
 
 
 def _attributes(said: ToolOutput) -> list[StorageLimit]:
-    """Read the attributes of each file, which follow its name."""
+    """Read the attributes of each file, which follow a line with its name."""
     held: dict[str, dict[str, bytes]] = defaultdict(dict)
     name = ""
     for line in said:
