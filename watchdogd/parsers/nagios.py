@@ -67,7 +67,7 @@ def read(exit_code: int, output: str, errors: str = "") -> Result:
     if not said and not measured:
         problem = f"printed nothing and ended with exit code {exit_code}"
         return Result(Status(exit_code), problem + _quoted("", errors), {}, details)
-    word = re.match(rf"{Status(exit_code).name}(?::| -) +(?=\S)", said)  # it stands before it already
+    word = re.match(rf"{Status(exit_code).name}(?::| -) +(?=\S)", said)  # the status is printed anyway
     summary = said[word.end() if word else 0 :] or f"{len(measured)} numbers and no words"
     return Result(Status(exit_code), summary, measured, details)
 

@@ -214,7 +214,7 @@ def _unequal(comm: Communicator) -> list[Accused]:
         ahead |= {each.rank: (top, kind) for each in first}
         if 2 * ranks[low] <= total:
             charge = kind, low + 1, usual - low
-            scattered = 2 * ranks[usual] < total  # nothing that most have in common
+            scattered = 2 * ranks[usual] < total  # no count that most have in common
             for each in comm.members:
                 if each.counts.get(kind) == low:
                     behind[each.rank] = Accused(BEHIND, each, comm.name, comm.size, *charge, unsure=scattered)

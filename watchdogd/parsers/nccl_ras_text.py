@@ -94,7 +94,7 @@ class _Reading:
 
     def report(self) -> RasReport:
         found = [each for section in self._sections.values() if (each := self._communicator(section))]
-        if len(self._absent) == 1:  # until 2.25 one list has their numbers, the other their processes
+        if len(self._absent) == 1:  # up to 2.25 one list has ranks, the other processes
             found = [replace(each, absent=tuple(map(self._known, each.absent))) for each in found]
         dead = {each.process for each in self._absent if each.dead}
         found = [

@@ -133,5 +133,5 @@ def _filled(gpu: Gpu, other: Gpu) -> Gpu:
         if getattr(gpu, field.name) in empty and getattr(other, field.name) not in empty
     }
     if gpu.utilisation is not None or gpu.power_w is not None:
-        missing.pop("trouble", None)  # the first, richer answer had its live values
+        missing.pop("trouble", None)  # the first, richer answer has live values
     return replace(gpu, **missing)

@@ -1,7 +1,8 @@
 """Lines that have the form of an error, whatever program writes them.
 
 The forms are those in which run-time systems (C, C++, Python, Go, Rust, Java, Julia, R, Fortran), launchers,
-shells and the kernel say that a program ends, and records of logging libraries: no list of what may go wrong.
+shells and the kernel report that a program ends, and records of logging libraries. It is no list of what can
+go wrong.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ NEEDLES = (
     "signal (",
     "stop ",
 )
-"""Words, one of which a line needs, in lower case, to be looked at."""
+"""A line (in lower case) is looked at only if it has one of these words."""
 _POSSIBLE = re.compile(
     r"ERROR|FATAL|CRITICAL|SEVERE|STOP|[Ff]atal|panic|[Ee]rror(?: ?[:!]| in | using | term|['\"])|Exception"
     r"|Failure|[Aa]bort|ABORT|terminat|severe|failed|core dumped|smashing|corrupt|invalid |halted|Caused"
     r"|noticed|not found|[Nn]o such|segfault|protection|signal \(|goroutine|level|Killed|make: "
 )
-"""Words, one of which a line needs to be looked at more closely: `relative error 1e-3` has nothing of it."""
+"""Second, narrower filter: `relative error 1e-3` does not pass it."""
 _STAMP = r"(?:[\[(<]?\d[\d\-/:.,T_+Z ]{3,35}[\])>]?[\s|:,-]{0,4})?"
 _NAME = r"[A-Za-z_][\w.]{0,200}"
 _HOST = r"(?:[A-Za-z][\w.-]{0,60}\d[\w.-]{0,60}: )?"
-"""Prefix of pdsh and its like: a host's name with a number in it."""
+"""Prefix of pdsh and similar tools: a host name with a number in it."""
 _DIES = re.compile(
     rf"^\s{{0,8}}{_STAMP}{_HOST}(?:"
     r"thread '[^']{1,99}'(?: \(\d+\))? panicked at"
@@ -65,7 +66,7 @@ _DIES = re.compile(
     r"(?: {1,40}\(core dumped\)| {6,40}\S)"
     r"|^\[\s{0,8}\d+\.\d+\] .{0,99}(?:segfault at|general protection|Kernel panic)"
 )
-"""Lines in which a program says that it ends, or the kernel, the shell or the launcher that it has ended."""
+"""Lines in which a program reports its own end, or the kernel, shell or launcher reports it."""
 _BARE = re.compile(
     r"^(?:Execution halted|.{0,99}MPI_ERRORS_ARE_FATAL|Primary job +terminated|\*\*\* Check failure"
     r"|[^(]{0,200}\(core dumped\)|make: \*\*\* |goroutine \d+ )"
@@ -81,22 +82,22 @@ _SAYS = re.compile(
     r"|^[^\s:]{1,200}: (?:line \d+: )?.{1,200}: (?:command not found|No such file or directory)$"
     r"|^ERROR\b|^.{0,200}?\blevel(?:name)?['\"]?[:=] ?['\"]?(?i:error|fatal|critical)\b"
 )
-"""Exceptions, errors, and what shells say of them."""
+"""Exceptions and errors, also as shells print them."""
 _LEVEL = re.compile(r"(?<![A-Za-z\d_])(?:ERROR|CRITICAL|FATAL|SEVERE)(?:[\])|:>]| {1,9}[-|:\d\[(])")
 _WORD = re.compile(r"[A-Za-z_.]{2,}+")
 _BEFORE, _WORDS = 100, 3
-"""Letters, and words, that stand before the level in a record of a logging library: a time, who writes."""
+"""At most so many characters and words (time, logger) precede the level in a record of a logging library."""
 _NOTHING = re.compile(
     r"(?:error|fatal|critical|exception|failure)\w{0,3}['\"]?\s?[:=]\s{0,9}+"
     r"(?:[-+]?[\d.]+(?:e[-+]?\d+)?%?|none|no|false|null)\s{0,9}$",
     re.IGNORECASE,
 )
-"""End of a line that gives a number, or says that there is no error."""
+"""End of a line that gives just a number, or says that there is no error."""
 _CAUGHT = re.compile(
     r"Exception (?:ignored )?in |Logging error|\b(?:ERROR|WARN(?:ING)?|CRITICAL)\b"
     r"|\b(?:ignor|skip|retry|caught|handled)"
 )
-"""Words before a traceback: it was logged, or is that of a thread; the program goes on."""
+"""Words before a traceback that was only logged, or belongs to a thread: the program continues."""
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(rf"^(?!Traceback){_NAME}(?:: |$)")
 _GOES_ON = re.compile(
@@ -106,9 +107,9 @@ _GOES_ON = re.compile(
 
 
 class ErrorForm(NamedTuple):
-    """Form of an error line, and what it says of the program's end.
+    """Form of an error line.
 
-    `dies`: the program says that it ends, or another says so of it; `bare`: it does not say why.
+    `dies`: the line reports the end of the program. `bare`: it does not say why.
     """
 
     dies: bool
@@ -116,7 +117,7 @@ class ErrorForm(NamedTuple):
 
 
 def form_of(text: str) -> ErrorForm | None:
-    """Return the form of an error that a line has, or None."""
+    """Return the form of an error line, or None if the line is none."""
     if not _POSSIBLE.search(text) or _NOTHING.search(text[-60:]):
         return None
     if _BARE.match(text):
@@ -132,12 +133,12 @@ def _is_record(text: str) -> bool:
 
 
 def goes_on(text: str) -> bool:
-    """Return True if a line says that the program goes on after what went wrong."""
+    """Return True if a line reports that the program continues after an error."""
     return _GOES_ON.search(text) is not None
 
 
 class Tracebacks:
-    """Reader of Python's tracebacks in lines that are given one by one, of several ranks at once."""
+    """Reader of Python tracebacks, line by line, with lines of several ranks mixed."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
@@ -145,7 +146,7 @@ class Tracebacks:
         self._said: dict[str, str] = {}
 
     def ends_in(self, line: LogLine) -> bool | None:
-        """Return True if the exception that this line names was caught; None where it names none."""
+        """Return True if the exception that ends a traceback here was caught; None if none ends here."""
         before, self._last[line.rank] = self._last.get(line.rank, ""), line.text
         if line.text.startswith(_TRACEBACK):
             if not before.startswith(("During handling", "The above exception")):
@@ -155,6 +156,6 @@ class Tracebacks:
             return None
         if line.rank in self._open and _RAISED.match(line.text):
             name = line.text.partition(":")[0].rpartition(".")[2].strip()
-            # who named the exception before its traceback has caught it
+            # a program that names the exception before the traceback has caught it
             return self._open.pop(line.rank) or name in self._said.pop(line.rank, "")
         return None

@@ -1,18 +1,18 @@
-"""Kinds of causes for which a training dies or hangs: lines of frameworks, drivers and batch systems."""
+"""Kinds of causes for which a training dies or hangs, by messages of frameworks, drivers, batch systems."""
 
 from __future__ import annotations
 
 from watchdogd.parsers.logs.root_causes import EXCEPTION, EXIT_CODE, EXIT_OF, OF_A_TASK, ROOTS, kind
 
 CONNECTION = "no connection between ranks"
-"""The kind of which a later line may say that it is over."""
+"""The kind that a later line may report as resolved."""
 KILLED = "killed (SIGKILL)"
 PROGRAM = "error in the program"
-"""Any exception that is of no better known kind."""
+"""Any exception without a better known kind."""
 LAST_ERROR, ENDED = "last error in the log", "end of a program"
-"""Kinds of what is of no known kind and has the form of an error; of several the last one counts."""
+"""Errors of unknown kind; of several, only the last counts."""
 UNKNOWN = {LAST_ERROR: 11, ENDED: 12}
-"""Their weights: what is known goes first."""
+"""Their weights: any known kind comes first."""
 KINDS = (
     *ROOTS,
     kind(
@@ -172,7 +172,7 @@ KINDS = (
         only=rf"{OF_A_TASK}(?:Killed|Terminated|Aborted)|{EXIT_OF}(?:6|15)\b",
     ),
 )
-"""Nearest to the root first; the first that fits a line is its kind."""
+"""Sorted by nearness to the root; the first kind that fits a line counts."""
 FATAL = frozenset(
     {
         "a task failed",
@@ -192,7 +192,7 @@ FATAL = frozenset(
         "aborted through MPI",
     }
 )
-"""Kinds after which no training goes on by itself."""
+"""Kinds after which no training continues by itself."""
 OF_NODES = frozenset(
     {
         "GPU fault (Xid)",
@@ -206,9 +206,9 @@ OF_NODES = frozenset(
         "uncorrectable ECC error",
     }
 )
-"""Kinds that a node can have: what the code or a file system does is none of its faults."""
+"""Kinds that can be the fault of a node, not of the code or of a file system."""
 RAISED = frozenset({"GPU out of memory", "host out of memory", "error of the GPU"})
-"""Kinds of which programs speak also where they go on: a smaller batch is tried, a choice is left out."""
+"""Kinds that programs also report when they continue, with a smaller batch or without an option."""
 CONSEQUENCES = frozenset(
     {
         CONNECTION,
@@ -219,4 +219,4 @@ CONSEQUENCES = frozenset(
         "cancelled",
     }
 )
-"""Kinds that the other ranks tell when one of them has ended."""
+"""Kinds that the other ranks report when one of them has ended."""

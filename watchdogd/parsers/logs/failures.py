@@ -1,4 +1,4 @@
-"""Causes for which a training died or hangs, as its log tells them."""
+"""Causes for which a training died or hangs, as its log reports them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Cause that a line tells: its kind (of KINDS), and a sentence with the rank or node where it names one.
+    """Cause in one line: its kind (of KINDS), and a sentence with the rank or node if the line names one.
 
-    `peer`: the address or name of the host at the other end of a connection that failed. `rank`: what stood
-    before the line for who wrote it, empty where nothing did. `death`: the line has the form in which a
-    program says that it ends, and is no mere mention. `core`: the core file that the line names. `node`: of
-    which it speaks, or on which its rank ran as a launcher's report has it. `first`: its launcher saw nobody
-    end before.
+    `peer`: address or name of the host at the other end of a failed connection.
+    `rank`: the line's rank prefix, or empty. `node`: the node that the line names, or on which the rank ran
+        according to a launcher's report.
+    `death`: the line has the form in which a program reports its own end; it is no mere mention.
+    `core`: the core file that the line names. `first`: the launcher saw no other process end before.
     """
 
     kind: str
@@ -62,13 +62,13 @@ _RAISED = re.compile(
     r"^\s*(?:[\w.-]{1,40}:\s)?(?:[\w.]*(?:Error|Exception|Failure)\b\s?[:(]|what\(\):|terminate called|Fatal "
     r"|FATAL\b|Assert|CUDA error\b|Aborting\b|\S+:\d+: |\S*\.(?:cu|cuh|cpp|h):)"
 )
-"""Lines in which a program says that it ends of an error: with its name at the line's beginning."""
+"""Lines in which a program reports the error that ends it, with its name at the beginning of the line."""
 _WEIGHTS = {kind.name: kind.weight for kind in KINDS} | UNKNOWN
 _NEEDLES = tuple({needle: None for kind in KINDS for needle in kind.needles})
 _ONE_DIGIT = str.maketrans("123456789", "000000000")
 _SHAPES = tuple({needle.translate(_ONE_DIGIT): None for needle in (*_NEEDLES, *error_lines.NEEDLES)})
 _SURVIVED = frozenset({PROGRAM, *RAISED, *UNKNOWN})
-"""Kinds after which a program may say that it goes on."""
+"""Kinds after which a program may report that it continues."""
 _SHOWN = 160
 _RANK = re.compile(
     r"\brank\s?(\d+)|^\s*\[(\d+)\] (?:finished|joined) collective"
@@ -90,21 +90,21 @@ _OF_ELASTIC = re.compile(r"^\s+(host|rank)\s*: (?!localhost\b)(\S+)")
 _TOLD = {"host": "node", "rank": "rank"}
 _FIRST = re.compile(r"^Root Cause \((first) observed failure\):|^(Failures):")
 _OF_HYDRA = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT (\S+)")
-"""Place of the process of whose death Intel MPI and MPICH report in the next line."""
+"""Rank and node in the line before the one in which Intel MPI or MPICH reports that process's death."""
 _CORE = re.compile(r"(?i:core)\b[^/\n]{0,99}(/\S{0,300}?core[\w.-]*+)")
 
 
 def possible(text: str) -> bool:
-    """Return True if a line, or another that differs in its digits alone, can tell a cause."""
+    """Return True if a line, or another that differs only in its digits, can tell a cause."""
     low = text.lower().translate(_ONE_DIGIT)
     return any(map(low.__contains__, _SHAPES))
 
 
 def find(lines: Sequence[LogLine], before: Sequence[Cause] = ()) -> list[Cause]:
-    """Return the causes that the lines tell, in their order, behind those of `before`.
+    """Return the causes in the lines, in their order, after those in `before`.
 
-    A connection that failed is none any more once a later line says that it is there, nor is an error after
-    which its rank says that it goes on. Of errors of no known kind the last one is kept.
+    A failed connection is dropped once a later line reports it established, and an error once its rank
+    reports that it continues. Of errors of unknown kind only the last is kept.
     """
     found = list(before)
     whole = "\n".join(line.text for line in lines).lower()
@@ -133,7 +133,7 @@ def find(lines: Sequence[LogLine], before: Sequence[Cause] = ()) -> list[Cause]:
 
 
 def _raised(line: LogLine, known: Cause | None, *, caught: bool) -> Cause:
-    """Return the exception at the end of a traceback as a cause; who did not catch it has ended."""
+    """Return the exception that ends a traceback as a cause; uncaught, it is the program's end."""
     cause = known or _quoted(PROGRAM, line, line.text)
     if cause.kind in (PROGRAM, *UNKNOWN):
         return replace(cause, death=not caught)
@@ -141,9 +141,9 @@ def _raised(line: LogLine, known: Cause | None, *, caught: bool) -> Cause:
 
 
 def _unknown(line: LogLine, following: Sequence[LogLine]) -> Cause | None:
-    """Return the cause in a line that has the form of an error and is of no known kind, or None.
+    """Return the cause in a line that has the form of an error of unknown kind, or None.
 
-    A line that ends with a colon is said by the next one.
+    If the line ends with a colon, the next one completes it.
     """
     form = error_lines.form_of(line.text)
     if form is None or _OVERCOME.search(line.text) or error_lines.goes_on(line.text):
@@ -160,17 +160,18 @@ def _quoted(kind: str, line: LogLine, text: str, *, death: bool = False) -> Caus
 
 
 def _without_former(found: list[Cause], cause: Cause) -> list[Cause]:
-    """Drop the errors of no known kind that this one follows; a death stays behind what is none."""
+    """Drop earlier errors of the same unknown kind, but never a death in favour of a mere error."""
     if cause.kind not in UNKNOWN:
         return found
     return [each for each in found if each.kind != cause.kind or (each.death and not cause.death)]
 
 
 def root(causes: Sequence[Cause]) -> Cause | None:
-    """Return the cause nearest to the root; of equals the first that says more than its kind.
+    """Return the cause nearest to the root; of equals, the first that says more than its kind.
 
-    An exception is the root where it came before what the other ranks then tell of it, and so is the kill of
-    whom its launcher saw end first. Who says why, and then that it ends, has ended.
+    An exception is the root if it came before the consequences that other ranks report; so is the kill of the
+    process that its launcher saw end first. If the same rank reports the cause and then its end, the cause is
+    a death.
     """
     first = next((index for index, cause in enumerate(causes) if cause.kind in CONSEQUENCES), len(causes))
     raised = next((each for each in causes[:first] if each.kind == PROGRAM and _says_more(each)), None)
@@ -193,7 +194,7 @@ def _connected(low: str) -> bool:
 
 
 def _settled(cause: Cause, line: LogLine, low: str) -> bool:
-    """Return True if a line says that this cause is over, and is not another rank's."""
+    """Return True if a line reports, for the same rank, that this cause is over."""
     if cause.kind == CONNECTION:
         own = not line.rank or " on " not in cause.sentence
         return _connected(low) and (own or f"{_on_rank(line.rank)} " in f"{cause.sentence} ")
@@ -201,7 +202,7 @@ def _settled(cause: Cause, line: LogLine, low: str) -> bool:
 
 
 def _ran_at(text: str) -> dict[str, str]:
-    """Return the host and the rank of which a launcher's report speaks in its next lines."""
+    """Return the host and rank that a launcher's report names for its next lines."""
     if head := _FIRST.match(text):
         return {"order": head[1] or ""}
     hydra = _OF_HYDRA.match(text)
@@ -211,10 +212,10 @@ def _ran_at(text: str) -> dict[str, str]:
 def _of_line(
     line: LogLine, low: str, kinds: Sequence[FailureKind], present: Sequence[str], told: Mapping[str, str]
 ) -> Cause | None:
-    """Return the cause that a line tells, or None.
+    """Return the cause in a line, or None.
 
-    `kinds`: those of which needles are `present` in some line; `told`: the host and the rank of which a
-    launcher's report spoke in the lines before.
+    `kinds` are those whose needles are `present` in some line; `told` is what a launcher's report said in the
+    lines before: host, rank, order.
     """
     if not any(needle in low for needle in present) or "nccl info" in low or _OVERCOME.search(low):
         return None
@@ -234,7 +235,7 @@ def _of_line(
 
 
 def _is_death(kind: str, text: str) -> bool:
-    """Return True if a line of this kind is said by a program that ends, and is no mere mention."""
+    """Return True if a program that ends writes a line of this kind; False for a mere mention."""
     if kind in FATAL:
         return kind not in RAISED or _RAISED.search(text) is not None
     form = error_lines.form_of(text)
@@ -247,9 +248,9 @@ def _core_of(kind: FailureKind, text: str) -> str:
 
 
 def _places(kind: FailureKind, line: LogLine, peer: str, core: str = "") -> list[str]:
-    """Return where it happened, as far as the line says so, and the error itself.
+    """Return where it happened, as far as the line says, and the error itself.
 
-    Examples are `on rank 3`, `on node n12` and `with peer 10.0.0.7`.
+    Examples: `on rank 3`, `on node n12`, `with peer 10.0.0.7`.
     """
     found = []
     missing, rank, gpu = _MISSING.search(line.text), _RANK.search(line.text), _GPU.search(line.text)
@@ -280,7 +281,7 @@ def _node_of(kind: FailureKind, line: LogLine) -> str:
 
 
 def _on_rank(prefix: str) -> str:
-    """Return a line's prefix as a place; `node:rank`, `node:pid` and `Actor pid=7` are told as they stand."""
+    """Return a rank prefix as a place; `node:rank`, `node:pid` and `Actor pid=7` stay as they are."""
     if ":" in prefix or "=" in prefix or not prefix[-1].isdecimal():
         return f"on {prefix}"
     return f"on rank {prefix.removeprefix('rank').removeprefix('Rank ')}"

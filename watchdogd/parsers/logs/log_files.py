@@ -1,10 +1,9 @@
-"""Reader of what was newly written to a log: new bytes alone, whatever became of the file in between.
+"""Log files: found by Slurm's patterns for their names, and read from where the last round stopped.
 
-Its files are found by sbatch's patterns for their names, as a glob that also matches the run's next jobs.
-
-The letters are those of sbatch(1), "filename pattern": %A %a %b %J %j %N %n %s %t change from job to job, %u
-and %x do not; `%5j` pads with zeros; `\\` in front switches them all off. squeue shows the pattern as it was
-given; scontrol (22.05) half of it replaced already: there the job's own id in the name is taken for one too.
+A pattern becomes a glob that also matches the logs of the run's next jobs. The letters are those of
+sbatch(1), "filename pattern": %A %a %b %J %j %N %n %s %t differ from job to job, %u and %x do not; `%5j` pads
+with zeros; a `\\` in front disables them all. squeue shows the pattern as it was given; scontrol (22.05)
+replaces some of the letters, so that the job's own id in the name counts as a letter too.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ if TYPE_CHECKING:
 
 
 FIRST_LOOK = 96 * 1024
-"""Bytes read of the end of a log that is seen for the first time."""
+"""Bytes read from the end of a log that is seen for the first time."""
 AT_MOST = 8 * 1024 * 1024
-"""Bytes read of one file in one round; of more, the last ones."""
+"""Bytes of one file that are read in one round: the last ones."""
 TOGETHER = 8 * AT_MOST
-"""Bytes read of all files in one round: each has the same share."""
+"""Bytes of all files that are read in one round, in equal shares."""
 SMALL = 64 * 1024
-"""Bytes of a file of which all is read again where it changed: it may have been written anew in its place."""
+"""A changed file of up to this many bytes is read again as a whole: it may have been rewritten in place."""
 FILES = 256
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
-"""Endings of what rotation leaves beside a log: it was read before it was packed."""
+"""Endings of rotated logs; their contents were read before they were compressed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """Place up to which a file was read, and when bytes last came (`grown_at`, on our own clock).
+    """How far a file was read, and when it last grew (`grown_at`, by our own clock).
 
-    `checksum`: of all that it held then, where that was SMALL, else 0.
+    `checksum`: of the whole file as it was then, if not larger than SMALL; else 0.
     """
 
     path: str
@@ -58,7 +57,7 @@ class ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """File of the log as it is now."""
+    """A log file as it is now; `key` is its inode."""
 
     path: str
     key: str
@@ -69,8 +68,8 @@ class LogFile:
 def find(pattern: str, without: Collection[str] = ()) -> list[LogFile]:
     """Return the regular files that match, newest first, at most FILES.
 
-    OSError where there may be some unseen. `without`: paths of files that watchdogd writes itself, which are
-    left out, whatever way leads to them.
+    `without`: paths of files that watchdogd writes itself, which are left out under whatever name. Raise
+    OSError if files may exist that cannot be seen.
     """
     paths: tuple[str, ...] = (pattern,)
     if glob.has_magic(pattern):
@@ -93,7 +92,7 @@ def find(pattern: str, without: Collection[str] = ()) -> list[LogFile]:
 def is_one(path: str, others: Collection[str]) -> bool:
     """Return True if a path leads to one of the others.
 
-    Only those of the same name are looked at: others may lie on a file system that hangs.
+    Only files of the same name are compared: the others may lie on a file system that hangs.
     """
     if path in others:
         return True
@@ -104,9 +103,9 @@ def is_one(path: str, others: Collection[str]) -> bool:
 
 
 def names(job_id: str, raw_id: str) -> list[re.Pattern[str]]:
-    """Return patterns for how a file's name may bear a job's id: `%j`, and `%A_%a` of an array's task.
+    """Return patterns for a job's id in a file name: `%j`, and `%A_%a` for an array task.
 
-    The raw id of an array's last task is the array's own, which all of its files bear.
+    The raw id of an array's last task is the array's own id, which is in the names of all its files.
     """
     array, task, number = job_id.partition("_")
     wanted = [rf"{re.escape(array)}[_.-]0*{re.escape(number)}"] if task else []
@@ -115,9 +114,9 @@ def names(job_id: str, raw_id: str) -> list[re.Pattern[str]]:
 
 
 def unread(file: LogFile, place: ReadPosition | None, *, first: bool, files: int = 1) -> tuple[int, int]:
-    """Return from which byte to which there is something new, in one of so many files: (from, to).
+    """Return the range of bytes that is new, as (from, to); all files of the log share one budget.
 
-    A file that is shorter than what was read of it was truncated or replaced: it begins anew.
+    A file that is shorter than what was read of it was truncated or replaced, and is read from its beginning.
     """
     begin = place.offset if place and place.offset <= file.size else 0
     limit = FIRST_LOOK if first else min(AT_MOST, TOGETHER // files)
@@ -125,14 +124,14 @@ def unread(file: LogFile, place: ReadPosition | None, *, first: bool, files: int
 
 
 def read(path: str, begin: int, end: int) -> bytes:
-    """Read the bytes of a file from `begin` to `end`; fewer where it was truncated meanwhile."""
+    """Read the bytes from `begin` to `end`; fewer if the file was truncated in the meantime."""
     with open(path, "rb", buffering=0) as file:
         file.seek(begin)
         return file.read(end - begin) or b""
 
 
 def checksum(path: str, size: int) -> int:
-    """Return the checksum of a file's first bytes; 0: there are none, or more than are read for that."""
+    """Return the checksum of a file's first bytes; 0 if there are none, or more than SMALL."""
     if not 0 < size <= SMALL:
         return 0
     with contextlib.suppress(FileNotFoundError):
@@ -141,7 +140,7 @@ def checksum(path: str, size: int) -> int:
 
 
 def is_rewritten(file: LogFile, place: ReadPosition | None) -> bool:
-    """Return True if what was read of a small file is no longer what it begins with."""
+    """Return True if a small file no longer begins with what was read of it."""
     known = place is not None and place.checksum != 0 and place.size <= file.size
     return place is not None and known and checksum(file.path, place.size) != place.checksum
 
@@ -149,11 +148,11 @@ def is_rewritten(file: LogFile, place: ReadPosition | None) -> bool:
 def grown_at(
     file: LogFile, place: ReadPosition | None, looked: float | None, now: float, skew: float
 ) -> float:
-    """Return when bytes last came, on our clock.
+    """Return when the file last grew, by our clock.
 
-    Between two looks of ours the file server's time is believed where it lies between them; where it does
-    not, clocks differ or attributes were cached, and our own look counts. For a file that is new to us only
-    its mtime is there, corrected by the difference of clocks that was last seen (`skew`).
+    Its mtime counts if it lies between our last two looks; otherwise clocks differ or attributes were cached,
+    and the time of our own look counts. For a file that we have not seen before there is only its mtime,
+    which is corrected by the last known difference of clocks (`skew`, seconds).
     """
     if place and (file.size, file.mtime) == (place.size, place.mtime):
         return place.grown_at
@@ -165,10 +164,10 @@ def grown_at(
 def clock_skew(
     files: list[LogFile], places: Mapping[str, ReadPosition], looked: float | None, now: float
 ) -> float | None:
-    """Return the seconds by which the file server's clock is ahead of ours, by a file that grew.
+    """Return by how many seconds the file server's clock is ahead of ours, from a file that grew.
 
-    It grew since the last look. None where nothing grew, or it cannot be told: what was written between two
-    looks bears a time between them, and 0 is taken where that can be true.
+    None if no file grew since the last look. The true time of writing lies between two looks; 0 is returned
+    if the mtime does too.
     """
     for file in files:
         place = places.get(file.key)
@@ -181,7 +180,7 @@ def clock_skew(
 _LETTER = re.compile(r"%(\d*)([AabJjNnstux%])")
 _CHANGING = frozenset("AabJjNnst")
 _WORDS = r"s?batch|err(?:or)?s?|jobs?|logs?|out(?:put)?s?|runs?|slurm|std(?:err|out)|tasks?|train(?:ing)?"
-"""Words in file names of jobs that tell one's from another's no more than the ending does."""
+"""Words in the file names of jobs that do not tell one run from another."""
 _NOWHERE = frozenset({"", "none", "/dev/null"})
 
 
@@ -201,7 +200,7 @@ def glob_of(pattern: str, job: Job) -> str:
 
 
 def output_of(pattern: str, job_id: str, raw_id: str) -> str:
-    """Return the glob for a job's output as scontrol shows it: with some letters left (`%J`, `%N`, `%4j`)."""
+    """Return the glob for a job's output as scontrol shows it, with some letters left (`%J`, `%N`, `%4j`)."""
     array, _, task = job_id.partition("_")
     known = {"A": array, "a": task, "j": raw_id, "J": raw_id, "%": "%"}
     parts, at = [], 0
@@ -214,7 +213,7 @@ def output_of(pattern: str, job_id: str, raw_id: str) -> str:
 
 
 def is_anybodys(glob: str, job: Job) -> bool:
-    """Return True if nothing in the file's name tells the run's logs from those of the user's other jobs."""
+    """Return True if the file's name does not tell the run's logs from those of the user's other jobs."""
     stem, _, ending = glob.rpartition("/")[2].rpartition(".")
     told = stem or ending
     if "*" not in glob or _literal(job.name) in told:
@@ -224,7 +223,7 @@ def is_anybodys(glob: str, job: Job) -> bool:
 
 
 def _replaced(letter: str, job: Job) -> str:
-    """Return what stands for one pattern letter."""
+    """Return the glob for one letter."""
     if letter in _CHANGING:
         return "*"
     return _literal({"u": job.user, "x": job.name, "%": "%"}[letter])
@@ -232,9 +231,9 @@ def _replaced(letter: str, job: Job) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Without:
-    """Writer of globs from text of a name whose patterns Slurm has replaced.
+    """Writer of globs for a name whose letters Slurm has already replaced.
 
-    The job's own ids, and an array's task behind one, become `*` wherever they stand alone.
+    The job's own ids, with an array task behind them, become `*` wherever they stand alone.
     """
 
     job: Job
@@ -251,5 +250,5 @@ class _Without:
 
 
 def _literal(text: str) -> str:
-    """Escape text so that a glob takes it as it stands, and config.toml finds no variable in it."""
+    """Escape text so that both the glob and config.toml (no variables) take it literally."""
     return escape(text).replace("$", "[$]")

@@ -1,11 +1,11 @@
-"""Progress of a training, as its log lines tell it.
+"""Progress of a training, as its log lines report it.
 
 Known without configuration: Megatron(-DeepSpeed), DeepSpeed, torchtitan, MaxText, Pax, nanoGPT, Composer,
 OLMo, NeMo, Lightning, HF Trainer, fairseq, flair, timm, OpenCLIP, big_vision, Keras, Levanter, mmcv, ESPnet,
 t5x, stable-baselines3, RLlib, verl, molecular dynamics, boosted trees, epochs alone, bars of tqdm and rich.
 
-Forms (`progress_forms`) are as their public logs show them. Every pattern reads a line in a time that grows
-as its length does: lines of megabytes occur.
+The formats (`progress_forms`) are those of their public logs. Every pattern takes a time linear in the length
+of the line, since lines of megabytes occur.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from watchdogd.parsers.logs.measures import Span
 
 _GLUED = 1000
-"""Characters of a line, above which it may hold many states that were written one after the other."""
+"""A line longer than this (characters) may hold many states, written one after the other."""
 
 
 class ProgressReport(NamedTuple):
-    """Report of one line that says how far the training is; `series` tells different counters apart.
+    """Progress reported by one line; `series` distinguishes different counters.
 
-    `mark` tells two reports apart whose numbers were rounded to one (HF Trainer's epoch), where it is not 0.
-    `coarse`: it counts only where nothing finer tells a number. `seldom`: see Format.
+    `mark`, if not 0, distinguishes two reports whose rounded numbers are equal (HF Trainer's epoch).
+    `coarse`: it counts only if no finer counter is reported. `seldom`: `Format.coarse`.
     """
 
     series: str
@@ -72,9 +72,9 @@ _PLURAL = re.compile(
     r"(?<![\w.])(?<!total )(?<!max )(?:steps|iterations|iters|updates|timesteps?|it|ep|rounds?|generation)"
     r"[\s:=#\[]{0,4}(\d{1,3}(?:,\d{3})+|\d+)(?:\s*/\s*(\d+))?(?=[\s,:|)\]]|$)"
 )
-"""Words that are counts only where a loss stands beside: else they tell how many there will be."""
+"""Words that name a counter only next to a loss; elsewhere they announce how many there will be."""
 _RATE_OF = re.compile(r"(?:\b(?:ms|s|secs?|seconds?|time|tokens?|samples?)/|\bper[ _]|\bfps )$")
-"""Words before `batch 35.33` where that is no count: `ms/batch`, `s/step`, `per step`, `fps step`."""
+"""Text before `batch 35.33` that makes it no counter: `ms/batch`, `s/step`, `per step`, `fps step`."""
 _BYTES_BAR = re.compile(
     r"(?<![\d.])(\d+(?:\.\d+)?)([kMGT]?)B?/(\d+(?:\.\d+)?)([kMGT]?)B? "
     r"\[\d+:\d\d(?::\d\d)?<[^\]\r]{0,40}B/s"
@@ -85,7 +85,7 @@ _NO_TRAINING = re.compile(
     r"|resolving|scanning|caching|preprocess\w*)\b[^/.]*$"
 )
 _NAMED_WITHIN = 60
-"""Characters before a count in which stands what is counted."""
+"""Characters before a count that are searched for what it counts."""
 _IN_EPOCH = re.compile(EPOCH_NAMED)
 _BARS = Format(_BAR_SERIES, "", _BAR, plain)
 _SCALED_BARS = Format("scaled bar", "", _SCALED_BAR, scaled, rounded=True)
@@ -116,10 +116,10 @@ _NO_PROGRESS = (
 
 
 class Spot(NamedTuple):
-    """Place in which a line says how far the training is.
+    """Place in a line that reports progress; it depends only on where digits stand, not on the digits.
 
-    It depends on no digit, only on where digits stand. `start`: where the form begins; `groups`: of its
-    pattern; `epoch`: the one that a count is of, where it begins anew with each.
+    `start`: where the match begins. `groups`: places of the pattern's groups. `epoch`: place of the epoch,
+    for a counter that restarts with each epoch.
     """
 
     form: Format
@@ -131,18 +131,18 @@ class Spot(NamedTuple):
 
 
 def progress(text: str) -> ProgressReport | None:
-    """Return how far the training says it is in this line, in any format, or None."""
+    """Return the progress that a line reports, in any format, or None."""
     spot = spot_of(text)
     return reported(text, spot) if spot else None
 
 
 def lowered(text: str) -> str:
-    """Return the text in lower case, each letter at its place: one of them (İ) would become two."""
+    """Return the text in lower case without changing its length (İ alone would become two characters)."""
     return text.replace("\u0130", "i").lower()
 
 
 def spot_of(text: str) -> Spot | None:
-    """Find the place that `progress` reads, or None."""
+    """Find the place in a line that reports progress, or None."""
     for form in FORMATS:
         if form.needle in text and (match := form.pattern.search(text)):
             return _spot(form, match)
@@ -166,13 +166,13 @@ def _spot(form: Format, match: re.Match[str], epoch: Span | None = None, *, coar
 
 
 def epoch_spot(low: str) -> Span | None:
-    """Find where a line (in lower case) names an epoch: `Epoch 3/10`, `epoch=3`; None where it names none."""
+    """Find the epoch that a line (in lower case) names, as in `Epoch 3/10` or `epoch=3`, or None."""
     match = _IN_EPOCH.search(low) if "epoch" in low else None
     return match.span(1) if match else None
 
 
 def reported(text: str, spot: Spot) -> ProgressReport:
-    """Read what a line says at a spot that was found in it, or in another one of its shape."""
+    """Read the progress at a place that was found in this line, or in another one of its shape."""
     form, groups = spot.form, [text[begin:end] for begin, end in spot.groups]
     number, total = form.read(groups)
     if spot.epoch:
@@ -183,10 +183,10 @@ def reported(text: str, spot: Spot) -> ProgressReport:
 
 
 def _any_counter(text: str) -> Spot | None:
-    """Find a counter of a training that somebody wrote himself: `step 12`, `iter: 7/90`, `batch=3`.
+    """Find a counter in a format of the user's own: `step 12`, `iter: 7/90`, `batch=3`.
 
-    Words such as `load` make no difference where the line tells the training's loss. Without one it may be a
-    step of something else.
+    Words such as `load` rule it out, since it may be a step of something else; but not in a line that has the
+    training's loss.
     """
     told = measures.find_loss(text) is not None
     found = _ANY.finditer(text) if any(map(text.__contains__, _ANY_WORDS)) else ()
@@ -202,7 +202,7 @@ def _any_counter(text: str) -> Spot | None:
 
 
 def _coarse(text: str) -> Spot | None:
-    """Find a counter that grows seldom, or is told beside the count."""
+    """Find a counter that grows seldom or stands beside the real one."""
     if any(map(text.__contains__, _NO_PROGRESS)) and measures.find_loss(text) is None:
         return None
     for form in COARSE:
@@ -212,7 +212,7 @@ def _coarse(text: str) -> Spot | None:
 
 
 def _counts(text: str, match: re.Match[str], *, told: bool) -> bool:
-    """Return True if it is a count: a word of its own, no time or rate of one, and no size of a batch."""
+    """Return True if it is a counter: a word by itself, no time or rate, no size of a batch."""
     if match[0].startswith("batch ") and not (told or match[2] or epoch_spot(text)):
         return False
     before = text[max(match.start() - 10, 0) : match.start()]
@@ -221,12 +221,12 @@ def _counts(text: str, match: re.Match[str], *, told: bool) -> bool:
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a configured pattern, once."""
+    """Compile a configured pattern once."""
     return re.compile(pattern)
 
 
 def words(series: str, number: float, total: float | None = None) -> str:
-    """Return a report as people read it: `iteration 12/9,000`; of a bar only `12/90`; `epoch 3, batch 12`."""
+    """Return a report in words: `iteration 12/9,000`, `epoch 3, batch 12`; for a bar just `12/90`."""
     parts = in_epoch(series, number)
     if parts:
         return f"epoch {parts[0]:.0f}, {series.removesuffix(_OF_EACH_EPOCH)} {parts[1]:.0f}"
@@ -235,12 +235,12 @@ def words(series: str, number: float, total: float | None = None) -> str:
 
 
 def unit(series: str) -> str:
-    """Return what is counted, as people name it; empty for a bar, which does not say."""
+    """Return the name of what is counted; empty for a bar, which does not say."""
     return "" if series.startswith(_BAR_SERIES) else series
 
 
 def latest(line: LogLine, pattern: str | None = None) -> str:
-    """Return the last of many states that a line holds one behind the other; all of it where it holds one."""
+    """Return the last of many states in one line; the whole line if it has only one."""
     if not line.open and len(line.text) <= _GLUED:
         return line.text
     text = line.text[-OPEN_AT_MOST:]
@@ -252,7 +252,7 @@ def latest(line: LogLine, pattern: str | None = None) -> str:
 
 
 def _states(text: str) -> list[re.Match[str]]:
-    """Find all matches of which `progress` could take the first."""
+    """Find all matches of which `progress` would take the first."""
     for form in FORMATS:
         if form.needle in text and (found := list(form.pattern.finditer(text))):
             return found
@@ -263,15 +263,15 @@ def _states(text: str) -> list[re.Match[str]]:
 
 
 def in_epoch(series: str, number: float) -> tuple[float, float] | None:
-    """Return epoch and batch of a bar that begins anew with each epoch and has no total.
+    """Return epoch and batch of a counter that restarts with each epoch and has no total.
 
-    None for all other series, whose number people can read.
+    None for other series, whose number can be shown as it is.
     """
     return divmod(number, EPOCH) if series.endswith(_OF_EACH_EPOCH) else None
 
 
 def progress_by(pattern: str, text: str) -> ProgressReport | None:
-    """Return the number that the user's own pattern finds: its first group, else all of the match."""
+    """Return the number found by the user's own pattern: its first group, else the whole match."""
     match = compiled(pattern).search(text)
     if not match:
         return None

@@ -1,6 +1,6 @@
-"""Kinds of causes at the root: GPUs, memory, disks, files, processes, the batch system's own word.
+"""Kinds of root causes: GPUs, memory, disks, files, processes, decisions of the batch system.
 
-Each is a kind of cause for which a training dies or hangs, with the words by which its line is known.
+Each kind has the words by which its lines are recognised.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NONE_AFTER = re.compile(
 _MANY_AFTER = re.compile(r"s\b|[ _](?:errors|events)\b")
 _OFF_AFTER = re.compile(r"[\w.-]{0,40}+['\"]?\s?[:=]\s{0,9}+['\"]?(?:none|no|off|false|never|disabled)\b")
 _OPTION_BEFORE = re.compile(r"(?:^|\s)['\"]?-\S{0,40}$")
-"""Form of a setting that is off, and of an option of a command line: they only name what may happen."""
+"""A setting that is switched off, and an option of a command line, only name what might happen."""
 _NONE_BEFORE = re.compile(r"\b(?:no|without|avoid|avoiding)\s+$")
 _ZERO_BEFORE = re.compile(r"\b0\s+$")
 
@@ -24,10 +24,10 @@ MISMATCH = "ranks called different collectives"
 
 @dataclass(frozen=True, slots=True)
 class FailureKind:
-    """Kind of cause; the lower its `weight`, the nearer it lies to the root.
+    """Kind of cause; the lower its `weight`, the nearer it is to the root. Consequences weigh most.
 
-    What follows from others has a high weight. One of `needles` (lower case) must stand in the line, and
-    `pattern`, where there is one, must fit it. `quoted`: the line itself says more than its kind.
+    The line must contain one of `needles` (lower case) and match `pattern`, if there is one. `quoted`: the
+    line says more than the name of its kind, and is quoted.
     """
 
     name: str
@@ -37,14 +37,14 @@ class FailureKind:
     quoted: bool = False
 
     def fits(self, text: str, low: str) -> bool:
-        """Return True if a line (and the same in lower case) is of this kind."""
+        """Return True if a line (`low`: in lower case) is of this kind."""
         if self.pattern is None:
             return any(_happened(low, needle) for needle in self.needles)
         return any(needle in low for needle in self.needles) and self.pattern.search(text) is not None
 
 
 def _happened(low: str, needle: str) -> bool:
-    """Return True if a line says that it happened: not `ECC errors: 0`, `0 bus errors`, `no ...`."""
+    """Return True if a line reports the event; not for `ECC errors: 0`, `0 bus errors` or `no ...`."""
     at = low.find(needle)
     if at < 0:
         return False
@@ -57,16 +57,16 @@ def _happened(low: str, needle: str) -> bool:
 
 
 def kind(name: str, weight: int, *needles: str, only: str = "", quoted: bool = False) -> FailureKind:
-    """Make a kind; `only` is its pattern."""
+    """Make a kind; `only` becomes its pattern."""
     return FailureKind(name, weight, needles, re.compile(only) if only else None, quoted)
 
 
 EXCEPTION = r"^[\w.]{0,200}(?:Error|Exception|Timeout|Expired|Interrupt): "
-"""The line in which Python names an exception that nobody caught."""
+"""Line in which Python names an uncaught exception."""
 OF_A_TASK = r"^srun: error: \S+: tasks? [\d,-]+: "
 EXIT_CODE = r"^\s*exitcode\s*: -?"
 EXIT_OF = r"\bexitcode\s*: -"
-"""Text before the number of the signal that ended a rank, as torchrun writes it."""
+"""Text before the number of the signal that ended a rank, in torchrun's report."""
 
 
 ROOTS = (
@@ -270,4 +270,4 @@ ROOTS = (
         quoted=True,
     ),
 )
-"""Nearest to the root first."""
+"""Sorted by nearness to the root."""

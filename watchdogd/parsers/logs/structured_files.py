@@ -107,7 +107,7 @@ def _scalars(event: bytes, *, timed: bool) -> Iterator[LogLine]:
                     if number == 1 and isinstance(each, bytes):
                         values += _value(each)
     except (IndexError, struct.error):
-        return  # what is no Event tells nothing
+        return  # not an Event
     for tag, told in values:
         yield LogLine(time + scalar(tag, step, f"{told:g}"))
 
@@ -259,7 +259,7 @@ def _is_number(cell: str) -> bool:
 
 def _header(path: str, separator: str) -> list[str]:
     with open(path, "rb") as file:
-        lines = file.read(HEADER).splitlines() or [b""]  # as `read_lines` cuts them: \r ends one, too
+        lines = file.read(HEADER).splitlines() or [b""]  # a \r ends a line too, as in `read_lines`
     names = next(csv.reader([lines[0].decode("utf-8-sig", "replace")], delimiter=separator), [])
     return names if len(names) > 1 and all(number.real(name) is None for name in names) else []
 
@@ -269,7 +269,7 @@ def _rows(lines: list[LogLine], separator: str, names: list[str]) -> list[LogLin
     found = []
     for line in lines:
         cells = next(csv.reader([line.text], delimiter=separator), [])
-        if separator == "\t":  # empty ones at a line's end are cut off
+        if separator == "\t":  # empty cells at a line's end are missing
             cells += [""] * (len(names) - len(cells))
         if names and not line.open and len(cells) == len(names) and cells != names:
             pairs = ((name, cell) for name, cell in zip(names, cells, strict=True) if cell.strip())
