@@ -409,8 +409,6 @@ def _overwrite(path: str, text: str) -> bool:
     """Write a short text over a file that is there, where a full file system takes no new one.
 
     Return whether it was written. A reader may see both halves for an instant.
-
-    For a full one that takes no new file. A reader may see both halves for an instant.
     """
     try:
         handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -68,11 +68,11 @@ def disk_in_silence(scene: Scene) -> Iterator[None]:
 
     def over() -> None:
         asked.result(600)
+        silence.end = time.time()  # from then on its end may take effect
         for _ in range(5):
             if scene.stage.say("unsilence", scene.place).returncode == 0:
                 break
             time.sleep(3)
-        silence.end = time.time()
 
     scene.stage.people.submit(over)
     ballast.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,9 +17,12 @@ from typing import Any
 
 import psutil
 
+from tests.faults.mounts import ext4
 from tests.faults.rig import Rig
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
+from watchdogd.home import inbox_submit
+from watchdogd.system import smallfile
 
 STATES = ("open", "acknowledged", "resolved")
 FOR_EVER = ("readings", "changes", "events", "touches", "gaps")
@@ -112,3 +116,27 @@ def test_home_copied_at_random_instants_starts_and_remembers(tmp_path: Path, end
     assert "lever-0" in instants[0].stored.silences
     for each in instants:
         each.assert_starts_and_remembers(rig)
+
+
+def test_what_a_verb_has_acknowledged_is_on_the_disk(tmp_path: Path) -> None:
+    """An ack, a switch and an edited config.toml: the disk as it is at that instant has them."""
+    with ext4(tmp_path / "disk", megabytes=8) as disk:
+        subprocess.run(["sync", "--file-system", disk], check=True, timeout=60)
+        inbox_submit.submit(str(disk), "ack", "9", incident=9)
+        image = shutil.copyfile(tmp_path / "disk.image", tmp_path / "after.image")
+        assert names_in(image) == {"9.ack"}
+        smallfile.create_file(str(disk / "run-17.kill"), "{}\n", 0o600)
+        smallfile.replace_file(str(disk / "config.toml"), "[daemon]\n", 0o600, durable=True)
+        image = shutil.copyfile(tmp_path / "disk.image", tmp_path / "later.image")
+        assert names_in(image) == {"9.ack", "run-17.kill", "config.toml"}
+
+
+def names_in(image: Path) -> set[str]:
+    """Files of an ext4 that power was taken from, once its journal is played; names to their second dot."""
+    place = image.with_suffix("")
+    place.mkdir()
+    subprocess.run(["mount", "-o", "loop", image, place], check=True, timeout=60)
+    try:
+        return {".".join(each.name.split(".")[:2]) for each in place.iterdir() if each.name != "lost+found"}
+    finally:
+        subprocess.run(["umount", place], check=True, timeout=60)

@@ -166,7 +166,7 @@ def _replace_config(path: str, text: str) -> None:
     """Replace the file in one step, with the rights that it has."""
     try:
         found = os.stat(path)
-        replace_file(path, text, found.st_mode & 0o777, found.st_gid)
+        replace_file(path, text, found.st_mode & 0o777, found.st_gid, durable=True)
     except OSError as error:
         raise HomeError(f"{path} cannot be written: {error.strerror}") from None
 

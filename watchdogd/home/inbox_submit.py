@@ -35,13 +35,12 @@ def forgery(found: os.stat_result, *, shared: bool) -> str:
 
 
 def submit(inbox: str, kind: str, about: str, **fields: object) -> None:
-    """Write `inbox/ABOUT.KIND.HOST.PID-TIME.json`. OSError where that cannot be done.
+    """Write `inbox/ABOUT.KIND.HOST.PID-TIME.json`, which survives a power cut. OSError where that fails.
 
     `about` is what it speaks of (a run, a target, an incident's number); `fields` are JSON values.
     """
     name = f"{file_name(about)[:120]}.{kind}.{file_name(host_name())}.{os.getpid()}-{time.time_ns()}.json"
     text = json.dumps({"kind": kind, **fields}) + "\n"
     mode = PRIVATE_MODE if group_of(inbox) is None else SHARED_MODE
-    replace_file(
-        os.path.join(inbox, name), text, mode
-    )  # of a name that nobody else has; never with two names
+    # of a name that nobody else has; never with two names
+    replace_file(os.path.join(inbox, name), text, mode, durable=True)

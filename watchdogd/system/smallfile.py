@@ -30,7 +30,7 @@ def create_file(path: str, text: str, mode: int, group: int | None = None) -> No
 
     FileExistsError where anything is there, a symbolic link included: nothing is clobbered or followed.
     By link(2), which is atomic on network file systems too; O_EXCL where a file system has no links.
-    Other OSErrors as the file system gives them; no draft stays behind.
+    It survives a power cut. Other OSErrors as the file system gives them; no draft stays behind.
     """
     draft = write_draft(path, text, mode, group)
     try:
@@ -39,12 +39,14 @@ def create_file(path: str, text: str, mode: int, group: int | None = None) -> No
     finally:
         with contextlib.suppress(OSError):
             os.unlink(draft)
+    _sync_folder(path)
 
 
-def replace_file(path: str, text: str, mode: int, group: int | None = None) -> None:
+def replace_file(path: str, text: str, mode: int, group: int | None = None, *, durable: bool = False) -> None:
     """Put `text` in the place of whatever is at `path`: readers see the old or the new, never half.
 
-    A symbolic link there is replaced, never followed. OSError; no draft stays behind.
+    A symbolic link there is replaced, never followed. `durable`: the new name survives a power cut, too; what
+    is written anew each round needs that not. OSError; no draft stays behind.
     """
     draft = write_draft(path, text, mode, group)
     try:
@@ -55,6 +57,18 @@ def replace_file(path: str, text: str, mode: int, group: int | None = None) -> N
         error.filename = path  # people know no drafts
         del error.filename2
         raise
+    if durable:
+        _sync_folder(path)
+
+
+def _sync_folder(path: str) -> None:
+    """Write the folder of `path` to disk: until then a power cut may take the new name away."""
+    with contextlib.suppress(OSError):  # some file systems sync no folders
+        descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_draft(path: str, text: str, mode: int, group: int | None = None) -> str:
