@@ -334,6 +334,8 @@ def test_nobody_watches_yet() -> None:
     assert stopped[1:] == ["last round: 20s ago; what follows is as it was then"]
     waits = shown(picture(alive=False, holder="job 15 PENDING (Resources)"))
     assert waits[0] == "/h/watch  not alive: job 15 PENDING (Resources) is to watch"
+    starts = shown(picture(alive=False, holder="job 15 RUNNING on n1", last_round=None))
+    assert starts[0] == "/h/watch  not alive yet: job 15 RUNNING on n1 is to watch"
 
 
 def test_the_link_gaps_silences_and_troubles() -> None:

@@ -20,6 +20,7 @@ from tests.servers.web import WebServer
 from tests.waiting import wait_until
 from watchdogd.batch.models import Job
 from watchdogd.batch.sinfo import Partition
+from watchdogd.cli.setup.doctor import _sum
 from watchdogd.config.secret import Secret
 from watchdogd.daemon.setup import Setup
 from watchdogd.doctor import cluster, delivery, home_storage, tools, watched
@@ -53,6 +54,7 @@ def test_findings_come_back_from_json_and_the_worst_is_the_exit_code() -> None:
     found = (fine("a", "well"), warning("b", "so", "do"), broken("c", "bad", "fix"))
     assert tuple(from_json(each.as_json()) for each in found) == found
     assert [exit_code(found[:count]) for count in range(4)] == [0, 0, 1, 2]
+    assert _sum([*found, found[1]]) == "1 broken, 2 warnings, 1 fine"
 
 
 @pytest.mark.parametrize(

@@ -432,7 +432,7 @@ def test_a_first_link_that_waits_is_seen_by_status(site: Site) -> None:
     assert "a limit or what is out of service" in said.stderr
     seen = site.say("status", check=False)
     assert seen.returncode == 3
-    assert f"not alive: job {first} PENDING" in " ".join(seen.stdout.split())
+    assert f"not alive yet: job {first} PENDING" in " ".join(seen.stdout.split())
 
 
 def test_stop_ends_what_drop_ins_have_in_the_queue_and_restart_does_not(site: Site) -> None:

@@ -133,7 +133,7 @@ def test_questions_make_a_configuration_of_which_everything_is_tried(
         "one that is": ["1", slack.url],
         "no more": [""],
         "jobs": ["2", "1"],
-        "disks": [f"/tmp, nowhere, {slurm.home('alice')}"],
+        "disks": [f"nowhere, {slurm.home('alice')}"],
     }
     typed = "".join(f"{answer}\n" for each in answers.values() for answer in each)
     words = ("init", "--interactive")
@@ -142,7 +142,7 @@ def test_questions_make_a_configuration_of_which_everything_is_tried(
     config = tomllib.loads(alice.config.read_text())
     assert config["slurm"]["partition"] == "small"
     assert alice.run("moe")["user"] == "alice"
-    assert {disk["path"] for disk in config["disks"].values()} == {"/tmp", str(slurm.home("alice"))}
+    assert {disk["path"] for disk in config["disks"].values()} == {str(slurm.home("alice"))}
     assert config["channels"].keys() == {"console", "slack"}
     [message] = slack.messages
     assert "test notification" in message.text
@@ -153,10 +153,11 @@ def test_questions_make_a_configuration_of_which_everything_is_tried(
         "not delivered: ",
         "delivered: is it there?",
         "nowhere is no path",
-        "tmp/disk_quota",
+        "home/disk_quota",
         "fine",
     ):
         assert said in done.stdout
+    assert "bytes.used=" not in done.stdout, "numbers for Nagios are for programs"
     assert done.stdout.endswith("To start it: watchdogd start\n")
 
 

@@ -127,6 +127,14 @@ def run(args: argparse.Namespace) -> int:
     return int(worst(observations)) if observations else Status.OK
 
 
+def show(home: Home, names: list[str]) -> None:
+    """Print what the checks of these runs and disks see now, as a table."""
+    setup = Setup.load(home)
+    chosen = tuple(check for check in setup.checks if _chosen(check, names))
+    with assembled(home, replace(setup, checks=chosen), looking=True) as parts:
+        _print_table(parts.engine.observe())
+
+
 def _explanation(lines: list[str] | None) -> dict[str, list[str]]:
     return {"explanation": lines} if lines else {}
 

@@ -225,7 +225,8 @@ def _head(home: Home, status: StatusFile, now: float) -> Iterator[Text]:
         line.append("alive", style="green").append(f": {one_line(status['holder'])}")
     else:
         waits = f"{one_line(status['holder'])} is to watch" if status["holder"] else home.command("start")
-        line.append("not alive", style="bold red").append(f": {waits}")
+        starts = status["holder"] and not status["last_round"]
+        line.append("not alive yet" if starts else "not alive", style="bold red").append(f": {waits}")
     yield line
     if stopped := status.get("stopped"):
         yield Text(_stop(stopped, now))

@@ -103,4 +103,5 @@ def _short(text: str) -> str:
 
 def _sum(findings: Sequence[Diagnosis]) -> str:
     counts = {state: sum(finding.state == state for finding in findings) for state in (BROKEN, WARNING, FINE)}
-    return ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    plural = {state: f"{state}s" if state == WARNING and counts[state] > 1 else state for state in counts}
+    return ", ".join(f"{count} {plural[state]}" for state, count in counts.items() if count)

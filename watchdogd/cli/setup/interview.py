@@ -245,4 +245,4 @@ def _add_disks(home: Home, person: Person, places: Mapping[str, str]) -> None:
             continue
         added.append(name)
     if added:
-        check.run(parser_of(check, "check").parse_args(["--home", str(home.path), *added]))
+        check.show(home, added)
