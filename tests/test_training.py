@@ -729,6 +729,20 @@ def test_where_a_rank_spends_its_steps_is_told_on_request(
     assert not found.looks.synchronous  # without torch
 
 
+@pytest.mark.parametrize("epoch", [10_000, 7])  # steps that begin anew
+def test_a_pause_of_one_rank_does_not_slow_each_of_its_steps_down(make: Make, epoch: int) -> None:
+    """It saves for 10 s in one of its steps of 1 s, and waits for others in the rest."""
+    guard, at = make(), 0.0
+    for step in range(40):
+        looks, where = (20, "save") if step == 37 else (2, "wait")
+        guard._looks += [training._Look(at, step % epoch, ((where, "train.py", 3),))] * looks
+        at += looks * 0.5
+    told = guard._looked()
+    assert told["looks"] == [[sum(times for times, _ in told["looks"]), (("wait", "train.py", 3),)]]
+    assert told["step_seconds"] == pytest.approx(1.0, rel=0.4)
+    assert told["steps"] >= training.STEPS
+
+
 def test_an_old_request_is_no_request_until_it_is_touched(
     home: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

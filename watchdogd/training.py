@@ -1311,19 +1311,27 @@ class Guard:
     def _looked(self) -> dict[str, Any]:
         """Return where the loop stood in the last looks, and the time of a step meanwhile, if that is known.
 
+        Steps that took far longer than most are left out: a pause of one rank does not slow each step down.
+
         `synchronous`: who waits for other ranks stands in that call, and does not queue up work for a GPU.
         """
         looks = list(self._looks)
-        taken = looks[-LOOKS:]
-        while len(taken) < len(looks) and taken[-1].step - taken[0].step < STEPS:
-            taken = looks[-len(taken) - 1 :]
-        steps = taken[-1].step - taken[0].step if taken else 0
+        forward = [max(after.step - look.step, 0) for look, after in zip(looks, looks[1:])]
+        first = max(len(looks) - 2 * LOOKS, 0)
+        while first and sum(forward[first:]) < 2 * STEPS:
+            first -= 1
+        taken = looks[first:]
+        at = collections.Counter(look.step for look in taken)
+        usual = sorted(at.values())[len(at) // 2] if at else 0
+        pauses = {step for step, times in at.items() if times > 2 * usual + 1}  # saving, say: not each step
+        kept = [look for look in taken if look.step not in pauses]
+        steps = sum(forward[first:]) - len(pauses)
         if steps < 1:
             return {}
-        places = collections.Counter(look.place for look in taken).most_common(LOOKS)
+        places = collections.Counter(look.place for look in kept).most_common(LOOKS)
         return {
             "steps": steps,
-            "step_seconds": (taken[-1].polled - taken[0].polled) / steps,
+            "step_seconds": (taken[-1].polled - taken[0].polled) * len(kept) / len(taken) / steps,
             "looks": [[times, place] for place, times in places],
             "synchronous": _waits_in_calls(),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -69,6 +70,15 @@ def cards(
             ["n1 0 works at 1320 MHz, the others at 1980 MHz"],
         ),
         (cards(1200, name="A100"), cards(*[1980] * 6), []),
+        # at its limit: work may be heavier than that of peers who are not
+        (cards(1400, watts=698), cards(*[1980] * 6, watts=600), []),
+        (
+            cards(1100, watts=698),
+            cards(*[1650] * 6, watts=690),
+            ["n1 0 works at 1100 MHz, the others at 1650 MHz"],
+        ),
+        # the clock of a moment: who drew that much did not work so slowly
+        (cards(132, watts=550), cards(*[1700] * 6, watts=550), []),
     ],
 )
 def test_gpus_that_work_slower_than_the_others(
@@ -139,6 +149,21 @@ def rank(
 def test_who_takes_longer_than_the_others_over_several_steps(guards: list[Process], said: list[str]) -> None:
     found = suspects.merge(slow_suspects.of_slow([], guards))
     assert list(filter(None, [found.words()])) == said
+
+
+@pytest.mark.parametrize("ranks", [2, 8, 512])
+def test_chance_makes_nobody_slow(ranks: int) -> None:
+    chance = random.Random(11)
+    for share in (0.1, 0.2, 0.35, 0.5) * max(40 // ranks, 2):
+        owns = [sum(chance.random() < share for _ in range(16)) for _ in range(ranks)]
+        assert not [*slow_suspects.of_slow([], [rank(each, own, 16) for each, own in enumerate(owns)])]
+
+
+def test_who_has_steps_of_its_own_is_not_sure() -> None:
+    guards = [
+        rank(each, 2, took=4.0 if each == 7 else 1.0, step=10 if each == 7 else 40) for each in range(8)
+    ]
+    assert [each.strength for each in slow_suspects.of_slow([], guards)] == [FAIR]
 
 
 def test_where_work_is_queued_for_a_gpu_the_stacks_say_little() -> None:

@@ -281,6 +281,9 @@ EXPECTED = {rank: f"n{rank // 4 + 1}" for rank in range(SIZE)}
         ([guard(rank, 40 if rank > 3 else 41) for rank in range(SIZE)], []),
         ([guard(rank, 40 if rank else 41) for rank in range(2)],
          [Suspect("Guard", "is at step 40, the others at 41", FAIR, 1, "n1", pid=101)]),
+        # each has steps of its own
+        ([guard(rank, 41 + rank) for rank in range(SIZE)],
+         [Suspect("Guard", "is at step 41, the others at 45", WEAK, 0, "n1", pid=100)]),
         ([guard(rank) for rank in range(4)], []),
         ([guard(rank, function="save" if rank > 3 else "backward") for rank in range(SIZE)], []),
         ([guard(rank, function=f"f{rank % 2}") for rank in range(SIZE)], []),
@@ -291,6 +294,13 @@ EXPECTED = {rank: f"n{rank // 4 + 1}" for rank in range(SIZE)}
 def test_what_the_guards_say(guards: list[Process], said: list[Suspect]) -> None:
     expected = {} if len(guards) == 2 else EXPECTED
     assert list(accusations.of_guards(guards, expected)) == said
+
+
+def test_a_node_whose_guards_are_all_silent_may_not_see_the_call_yet() -> None:
+    """NFS keeps for a minute that a file is not there."""
+    expected = {rank: f"n{rank // 4 + 1}" for rank in range(12)}
+    found = list(accusations.of_guards([guard(rank) for rank in range(8)], expected))
+    assert {each.rank: each.strength for each in found} == dict.fromkeys(range(8, 12), WEAK)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from watchdogd.plugins.gpu_health.activity import NamedGpu
 from watchdogd.probe.node_ranks import NodeRanks
 from watchdogd.remediation import nccl_suspects, slow_suspects
 from watchdogd.remediation.slow_suspects import GPU, GUARD, few
-from watchdogd.remediation.suspects import CAUSE
+from watchdogd.remediation.suspects import CAUSE, short
 from watchdogd.stacks import stack_folding
 from watchdogd.stacks.stack_folding import Group, Process
 
@@ -64,13 +64,17 @@ def of_guards(
     late = [each for each in ranked if each.step == low < usual]
     if few(len(late), len(steps)):
         strength = SURE if usual - low == 1 and len(steps) > 2 else FAIR  # ranks in step differ by one
+        if 2 * sum(step == usual for step in steps.values()) < len(steps):
+            strength = WEAK  # each has steps of its own
         for each in late:
             what = f"is at step {each.step}, the others at {usual}"
             yield Suspect(GUARD, what, strength, each.rank, each.node, pid=each.pid)
     mute = sorted(expected.keys() - {each.rank for each in ranked})
     if ranked and (len(expected) == 1 or few(len(mute), len(expected))):
+        reached = {short(each.node) for each in ranked}  # NFS may show a whole node the call a minute late
         for rank in mute:
-            yield Suspect(GUARD, "does not answer its Guard's call", FAIR, rank, expected[rank])
+            strength = FAIR if short(expected[rank]) in reached else WEAK
+            yield Suspect(GUARD, "does not answer its Guard's call", strength, rank, expected[rank])
     yield from _of_stacks(ranked, all_wrote=len({each.rank for each in ranked}) == size)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import sqrt
+from math import inf, log, sqrt
 from statistics import median
 
 from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
@@ -23,13 +23,17 @@ from watchdogd.stacks.stack_folding import Process
 
 STEPS, LOOKS, WAITS = 3, 12, 0.5
 """Steps and looks from which a rank is measured, and the share of looks in which others wait, at least."""
-APART, ERRORS = 0.3, 3.0
-"""Share of its looks by which who is slow waits less than the others, and in standard errors, at least."""
+APART, CHANCE = 0.3, 0.001
+"""Share of its looks by which who is slow waits less than the others, at least, and how likely chance alone
+may make one of all ranks seem so."""
 LONGER, BEHIND = 1.25, 2
 """Times the others' step of who is slow where ranks are not in step, and by how many steps it is behind."""
 BUSY, SLOW_CLOCK, LOW_CAP, LIKE_POWER, PEERS = 50.0, 0.8, 0.9, 0.8, 4
 """Per cent of utilisation from which a GPU works; the shares of its peers' clock and power limit below which
 it is slow, that of its power which they draw at least, and how many there are at least, itself among them."""
+AT_CAP, MOMENT = 0.95, 0.5
+"""Share of its power limit from which heavier work alone may slow a GPU down, and of its peers' clock below
+which its own is that of a moment, where it draws as much as they do."""
 HOTTER, TOO_HOT = 20.0, 3.0
 """Degrees above its peers at which a GPU is hot, and below its slowdown at which heat may slow it down."""
 GPU, GUARD, LINK = "GPU", "Guard", "link"
@@ -80,11 +84,14 @@ def _of_guards(guards: Sequence[Process]) -> Iterator[tuple[Suspect, str]]:
         what = f"takes {took:.2g} s a step{where}, the others {others:.2g} s"
         one = members[0] if len(members) == 1 else None
         who = (one.rank, one.node, None, one.pid) if one else (None, members[0].node)
-        yield Suspect(GUARD, what, SURE if apart else fair, *who), stands
+        yield Suspect(GUARD, what, FAIR if apart else fair, *who), stands
 
 
 def _behind(found: Mapping[Process, LoopLooks]) -> list[Process]:
-    """Return who takes longer for a step and is left behind: where ranks are not in step."""
+    """Return who takes longer for a step and is left behind: where ranks are not in step.
+
+    Not for sure: it may have work of its own, whose steps are others.
+    """
     if len(found) < 2:
         return []
     usual = median(looks.step_seconds for looks in found.values())
@@ -102,10 +109,12 @@ def _own_work(found: Mapping[Process, LoopLooks]) -> list[Process]:
     usual = median(shares.values()) if len(shares) > 2 else min(shares.values(), default=1.0)
     if usual > 1 - WAITS:
         return []
+    errors = sqrt(2 * log(len(found) / CHANCE))
+    spread = usual if len(shares) > 2 else sum(shares.values()) / 2
     return [
         each
         for each, looks in found.items()
-        if (more := shares[each] - usual) >= APART and more >= ERRORS * _error(usual, looks.number)
+        if shares[each] - usual >= max(APART, errors * _error(spread, looks.number))
     ]
 
 
@@ -197,11 +206,15 @@ def _of_gpus(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
 
 def _beside(gpu: Gpu, busy: Sequence[Gpu]) -> Iterator[Suspect]:
     peers = [other for other in busy if other.name == gpu.name]
-    alike = [other for other in peers if (other.power_w or 0.0) >= LIKE_POWER * (gpu.power_w or 0.0)]
+    watts = gpu.power_w or 0.0
+    like = AT_CAP if watts >= AT_CAP * (gpu.power_cap_w or inf) else LIKE_POWER
+    alike = [other for other in peers if (other.power_w or 0.0) >= like * watts]
     slow = _odd(
         gpu.clock_mhz, [other.clock_mhz for other in alike], lambda own, usual: own < SLOW_CLOCK * usual
     )
-    if slow and not gpu.throttled:
+    usual_watts = median(other.power_w or 0.0 for other in alike)
+    moment = watts > LIKE_POWER * usual_watts and (gpu.clock_mhz or 0.0) < MOMENT * (slow or 0.0)
+    if slow and not gpu.throttled and not moment:
         yield Suspect(GPU, f"works at {gpu.clock_mhz:.0f} MHz, the others at {slow:.0f} MHz")
     caps = [other.power_cap_w for other in peers]
     if cap := _odd(gpu.power_cap_w, caps, lambda own, usual: own < LOW_CAP * usual):
