@@ -27,21 +27,22 @@ EX_CONFIG = 78
 class Problem(str):
     """A line on what is wrong, `what: fix`, with both of them apart; empty where nothing is wrong.
 
-    `fix` is a command to type, or what to change; empty where nothing is known to do.
+    `fix` is a command to type, or (not `typed`) what to change; empty where nothing is known to do.
     """
 
     what: str
     fix: str
+    typed: bool
 
-    def __new__(cls, what: str = "", fix: str = "") -> Problem:
+    def __new__(cls, what: str = "", fix: str = "", *, typed: bool = True) -> Problem:
         """Return the line made of its two halves."""
         line = super().__new__(cls, f"{what}: {fix}" if fix else what)
-        line.what, line.fix = what, fix
+        line.what, line.fix, line.typed = what, fix, typed
         return line
 
     def about(self, thing: str) -> Problem:
         """Return the same, with what it is about before it."""
-        return Problem(f"{thing}{self.what}", self.fix)
+        return Problem(f"{thing}{self.what}", self.fix, typed=self.typed)
 
 
 class WatchdogError(Exception):

@@ -37,12 +37,13 @@ from watchdogd.batch.models import Job
 from watchdogd.batch.run_models import STATES, Progress, Run, Sign, Strength, Suspect
 from watchdogd.batch.snapshot import Snapshot
 from watchdogd.declaration import Chart, Column, Declaration
-from watchdogd.errors import PluginError
+from watchdogd.errors import PluginError, Problem
 from watchdogd.system.codec import codec_of
 from watchdogd.units import Amount, AmountField, Duration, Percent, Rate, Share, Size, parse_duration
 
 __all__ = [
     "STATES",
+    "Advice",
     "Amount",
     "AmountField",
     "Chart",
@@ -82,11 +83,11 @@ STATE = "state"
 """The parameter, of a dataclass, for what a check remembers; and the key under which a memory keeps it."""
 
 
-STOPPED, SWITCH_LEFT = "stopped", "switch left"
+STOPPED, SWITCH_LEFT, DISOBEYS = "stopped", "switch left", "disobeys"
 SLOW = "slow"
 """Kind of a fault: the run gets on, and takes longer than it did; its nodes are asked who is slow."""
-SWITCH_SET = frozenset({STOPPED, SWITCH_LEFT})
-"""Kinds of fault of a run whose kill switch is set: it stopped, or nothing of it runs that could."""
+SWITCH_SET = frozenset({STOPPED, SWITCH_LEFT, DISOBEYS})
+"""Kinds of fault of a run whose kill switch is set: no message offers to press it."""
 
 
 class Status(enum.IntEnum):
@@ -118,11 +119,50 @@ class Recovery:
     """End of a fault in words: `what` it is now (`makes progress again`), and the number that shows it.
 
     `timed`: how long it lasted stands between the two: `makes progress again after 4m, step 395`.
+    `recovered`: it is good again; False: nothing is known to be (no job runs, nothing is judged), so that the
+    incident is closed without recovery.
     """
 
     what: str
     now: str = ""
     timed: bool = True
+    recovered: bool = True
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing that helps: a `sentence` that says when or what for, and the `command` to type, if any.
+
+    `action`: the kind of automatic action (`requeue`) that does the same; while watchdogd is about to do it
+    by itself, a message offers the command only in case that fails.
+    """
+
+    sentence: str = ""
+    command: str = ""
+    action: str = ""
+
+    @classmethod
+    def of(cls, problem: Problem) -> Advice:
+        """Return what helps with a problem, as far as it says."""
+        fix = problem.fix
+        if not fix:
+            return cls()
+        return cls("To correct it:", fix) if problem.typed else cls(f"{fix[0].upper()}{fix[1:]}.")
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return what there is of it, a line each."""
+        return tuple(filter(None, (self.sentence, self.command)))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Return how the history reads it: an earlier version kept a line of text, which was a command."""
+        from pydantic_core import core_schema
+
+        def fields(kept: Any) -> Any:
+            return {"command": kept} if isinstance(kept, str) else kept
+
+        return core_schema.no_info_before_validator_function(fields, handler(source))
 
 
 @dataclass(frozen=True)
@@ -130,8 +170,8 @@ class Result:
     """Result of one execution for one subject.
 
     `summary` is one line that is read on a phone: the fact first, then for how long and the number that
-    matters, in 80 characters. Paths, times and reasons are `facts`, a line each below it; `advice` are the
-    commands (or a sentence) that help with just this; `details` are evidence, such as lines of a log.
+    matters, in 80 characters. Paths, times and reasons are `facts`, a line each below it; `advice` is what
+    helps with just this (see Advice); `details` are evidence, such as lines of a log.
     `recovery`: of what is OK, in which words a fault that it ends is over.
     `notice`: reported once, never an incident, with `label` as its word in brackets: INFO for what people or
     jobs did, WARNING for what people must know; the plugin itself remembers that it was reported.
@@ -141,7 +181,7 @@ class Result:
     `progress`: whether the run gets on, where this check can say so; None: it says nothing of that.
     `kind`: which of the faults that the check can find this is, in a word (`held`, `gone`); another one has a
     beginning and a confirmation of its own. Left out: whatever is bad is one and the same fault. Of a run
-    whose kill switch is set (a kind of SWITCH_SET) messages offer the command that clears it.
+    whose kill switch is set (a kind of SWITCH_SET) no message offers to press it.
     `trigger`: the key of the run (one of TRIGGERS) whose actions are to be done once this is confirmed.
     `signs`: evidence that the run works, or does not, which is no progress by itself.
     `run_state`: what the jobs of the run do, one of STATES, where the check declares that it looks at them.
@@ -170,7 +210,7 @@ class Result:
     short: str = ""
     suspects: tuple[Suspect, ...] = ()
     facts: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
     recovery: Recovery | None = None
     since: float | None = None
 
@@ -182,17 +222,21 @@ class Result:
         """Return the same result, with these texts or times in the columns of those titles."""
         return replace(self, cells={**self.cells, **(cells or {}), **more})
 
-    def saying(self, *facts: str, advice: Iterable[str] = ()) -> Result:
-        """Return the same result with these lines below its summary; empty ones are left out."""
+    def saying(self, *facts: str, advice: Iterable[Advice | str] = ()) -> Result:
+        """Return the same result with these lines below its summary; empty ones are left out.
+
+        Advice that is text alone is a command.
+        """
+        more = (Advice(command=each) if isinstance(each, str) else each for each in advice)
         return replace(
             self,
             facts=(*self.facts, *filter(None, facts)),
-            advice=(*self.advice, *filter(None, advice)),
+            advice=(*self.advice, *(each for each in more if each.lines)),
         )
 
-    def ending(self, what: str, now: str = "", *, timed: bool = True) -> Result:
+    def ending(self, what: str, now: str = "", *, timed: bool = True, recovered: bool = True) -> Result:
         """Return the same result, in these words for a fault that it ends (see Recovery)."""
-        return replace(self, recovery=Recovery(what, now, timed=timed))
+        return replace(self, recovery=Recovery(what, now, timed=timed, recovered=recovered))
 
     def dated(self, since: float) -> Result:
         """Return the same result, as a fault that began then."""

@@ -22,6 +22,7 @@ grows is a sign that the run works: log_staleness waits for as long as it does, 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ from watchdogd.checks.checkpoint_inventory import SETTLED, CheckpointInventory, 
 from watchdogd.checks.node_checks import not_judged
 from watchdogd.checks.working_job import Since, Working, working
 from watchdogd.plugin import (
+    Advice,
     Duration,
     Metric,
     Result,
@@ -98,7 +100,7 @@ def checkpoint_age(
         )
     except OSError as error:
         result = unknown(f"its checkpoints cannot be read: {error.strerror}").saying(
-            str(error.filename or checkpoints), advice=["correct checkpoints under the run in config.toml"]
+            str(error.filename or checkpoints), advice=[_unread(error)]
         )
         yield replace(result, unanswered=unanswered(error))
         yield state
@@ -143,7 +145,8 @@ def _age(
     if age < late and len(lost) > 1 and sum(lost) >= late and not works.blind:
         line = f"nothing saved by the last {len(lost)} jobs, which worked for {units.age(sum(lost))} in all"
         status = Status.CRITICAL if sum(lost) >= late + every else Status.WARNING
-        return Result(status, line, metrics).saying(newest, where, rule)
+        told = Result(status, line, metrics).saying(newest, where, rule, advice=_WHETHER_IT_SAVES)
+        return told.dated(now - sum(lost))
     if age < late:
         return Result(Status.OK, newest, metrics).saying(where).ending("a checkpoint came", newest)
     line = f"no checkpoint for {units.age(age)} of work (one every {units.age(every)})"
@@ -154,8 +157,17 @@ def _age(
         doubt = f"{line}, not known whether its job runs"
         return Result(Status.UNKNOWN, doubt, metrics).saying(*facts, works.blind).dated(since)
     status = Status.CRITICAL if age >= late + every else Status.WARNING
-    advice = ["see whether it saves, and whether its disk has room and can be written"]
-    return Result(status, line, metrics).saying(*facts, advice=advice).dated(since)
+    return Result(status, line, metrics).saying(*facts, advice=_WHETHER_IT_SAVES).dated(since)
+
+
+_WHETHER_IT_SAVES = (Advice("See whether it saves, and whether its disk has room and can be written."),)
+
+
+def _unread(error: OSError) -> Advice:
+    """Return what helps where checkpoints cannot be read: their path is wrong, or their disk."""
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP):
+        return Advice("Correct checkpoints under the run in config.toml, or ask their owner for access.")
+    return Advice("The disk may be failing: ask the cluster's administrators, and save elsewhere meanwhile.")
 
 
 def _lost(works: Working, known: Checkpoints, came: float, now: float) -> list[float]:
@@ -225,7 +237,7 @@ def _saving(kept: CheckpointInventory, every: float | None) -> dict[str, Metric]
     return {"save_time": Metric(seconds, "s"), **share}
 
 
-_KEEP = "keep the one before it, and see why this one was not written whole"
+_KEEP = Advice("Keep the one before it, and see why this one was not written whole.")
 
 
 def _content(kept: CheckpointInventory, now: float) -> Result:
@@ -236,7 +248,8 @@ def _content(kept: CheckpointInventory, now: float) -> Result:
         given_up = f"unfinished checkpoint, unchanged for {units.age(quiet)}"
         marked = f"{newest.mark} marks an unfinished checkpoint, unchanged for {units.age(quiet)}"
         if quiet >= UNFINISHED:
-            return warning(given_up, subject="content").saying(marked, advice=[_KEEP])
+            told = warning(given_up, subject="content").saying(marked, advice=[_KEEP])
+            return told.dated(newest.changed)
         return ok("a checkpoint is being written", subject="content").saying(path, marked)
     if quiet < SETTLED:
         return ok("a checkpoint is being written", subject="content").saying(path)
@@ -248,7 +261,7 @@ def _content(kept: CheckpointInventory, now: float) -> Result:
     usual = checkpoint_inventory.usual_cadence(kept, without=path)
     has = f"the newest checkpoint has {format_size(newest.size)}"
     if usual and newest.files < FILES and newest.size < SMALL * usual.size:
-        cut = f"the newest checkpoint may be cut: {format_size(newest.size)} where others have "
+        cut = f"the newest checkpoint looks truncated: {format_size(newest.size)} where others have "
         cut += format_size(usual.size)
         return warning(cut, subject="content", size=size).saying(path, advice=[_KEEP])
     return ok(has, subject="content", size=size).saying(path).ending("a whole checkpoint came", has)

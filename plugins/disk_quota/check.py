@@ -39,7 +39,6 @@ says which.
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -51,6 +50,7 @@ from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.parsers.quota import models
 from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, INODES, StorageLimit
 from watchdogd.plugin import (
+    Advice,
     AmountField,
     Chart,
     Duration,
@@ -223,7 +223,8 @@ def _read_before(said: quota_sources.Quotas, state: DiskState) -> bool:
     return state.quotas_read
 
 
-_QUOTA = "set quota under the disk in config.toml: statvfs reads the room of the whole file system"
+_QUOTA = Advice('Set quota under the disk in config.toml; "statvfs" reads the room of the whole file system.')
+_REFRESH = Advice("Refresh the quota tool's figures: what writes them may have stopped.")
 
 
 def _source(path: str, said: quota_sources.Quotas, now: float) -> Result:
@@ -233,7 +234,8 @@ def _source(path: str, said: quota_sources.Quotas, now: float) -> Result:
     old = max((now - limit.at for limit in said.limits if limit.at is not None), default=0.0)
     if old > TOO_OLD:
         text = f"its quotas are not known: the tool's figures are {age(old)} old"
-        return unknown(text, subject="quota").saying(path, advice=[_QUOTA])
+        stale = unknown(text, subject="quota").saying(path, advice=[_REFRESH, _QUOTA])
+        return stale.dated(now - old)
     missing = f", {said.missing}" if said.missing else ""
     return ok(f"its quotas could be read{missing}", subject="quota").ending("its quotas can be read again")
 
@@ -350,12 +352,11 @@ def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Re
     return worded.triggers("on_disk") if verdict.short else worded
 
 
-def _relief(path: str, verdict: Verdict, most: str) -> str:
+def _relief(path: str, verdict: Verdict, most: str) -> Advice:
     """Return what makes room: a word with those who hold most, else the command that shows what does."""
     if most:
-        return f"make room: {most}"
-    what = "--inodes" if verdict.limit.kind == INODES else "-h"
-    return f"du {what} -x -d1 {shlex.quote(path)} | sort -h | tail"
+        return Advice(f"Make room: {most}.")
+    return write_test.relief(path, inodes=verdict.limit.kind == INODES)
 
 
 def _each(judged: list[Verdict]) -> dict[str, Metric]:

@@ -8,7 +8,8 @@ import platform
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from watchdogd.plugin import Result, critical, ok, unknown
+from watchdogd.plugin import Advice, Result, critical, ok, unknown
+from watchdogd.system.account import own_name
 from watchdogd.system.bounded_io import BoundedIO, StuckError, UnaskedError
 from watchdogd.system.mounts import Mount, mount_of, mount_table, read_fstab, read_mounts
 from watchdogd.system.smallfile import unanswered
@@ -57,7 +58,8 @@ def look(path: str, former: PathState, now: float) -> PathView | Result:
     try:
         return _patients[path].attempt(partial(_look, path))
     except UnaskedError as error:
-        return unknown("could not be looked at").saying(str(error))
+        again = Advice("Nothing if it passes; to see whether this machine is overloaded:", "uptime")
+        return unknown("could not be looked at").saying(str(error), advice=[again])
     except StuckError as error:
         return _stuck(path, error, former, now)
     except OSError as error:
@@ -114,18 +116,15 @@ def judge(path: str, sight: PathView, former: PathState, now: float) -> Result:
     return _read_only(path, sight) or there
 
 
-ASK = "ask the cluster's administrators; jobs that need it fail or hang meanwhile"
+ASK = Advice("Ask the cluster's administrators; jobs that need it fail or hang meanwhile.")
+_SPELT = Advice("Correct its path in config.toml if that is wrong.")
 
 
 def _stuck(path: str, error: StuckError, former: PathState, now: float) -> Result:
     """Report that it does not answer, and since when."""
     since = former.hangs = now if former.hangs is None else former.hangs
-    lasted = f" for {age(now - since)}" if now > since else ""
-    hangs = (
-        critical(f"does not answer{lasted} on {platform.node()}")
-        .saying(path, str(error), advice=[ASK])
-        .dated(since)
-    )
+    what = f"has not answered for {age(now - since)}" if now > since else "does not answer"
+    hangs = critical(f"{what} on {platform.node()}").saying(path, str(error), advice=[ASK]).dated(since)
     return replace(hangs, unanswered=True)
 
 
@@ -137,15 +136,20 @@ def _unreachable(path: str, error: OSError, former: PathState) -> Result:
         gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in mounts())
         note = f"its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
         lost = critical(f"{'is not mounted any more' if note else 'is missing'} {where}")
-        return replace(lost.saying(path, note, advice=[ASK]), unanswered=True)
+        spelt = [] if was else [_SPELT]
+        return replace(lost.saying(path, note, advice=[*spelt, ASK]), unanswered=True)
     if error.errno in (errno.EACCES, errno.EPERM):
-        return unknown(f"may not be entered by this user {where}: permission denied").saying(
-            path, advice=["correct path in config.toml, or ask its owner for access"]
+        return unknown(f"permission denied for {own_name()} {where}").saying(
+            path, advice=[Advice("Correct its path in config.toml, or ask its owner for access.")]
         )
     if unanswered(error):
         silent = critical(f"does not answer {where}: {error.strerror}").saying(path)
-        return replace(silent.saying(advice=[f"it may have to be mounted again: {ASK}"]), unanswered=True)
-    return critical(f"cannot be looked at {where}: {error.strerror}").saying(path, advice=[ASK])
+        remount = Advice(
+            "Ask the cluster's administrators to mount it again; jobs that need it hang meanwhile."
+        )
+        return replace(silent.saying(advice=[remount]), unanswered=True)
+    spelt = [_SPELT] if error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL) else []
+    return critical(f"cannot be looked at {where}: {error.strerror}").saying(path, advice=[*spelt, ASK])
 
 
 def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
@@ -189,11 +193,15 @@ def _replaced(path: str, sight: PathView, former: PathState, now: float) -> Resu
     since = former.replaced = now if former.replaced is None else former.replaced
     if now - since >= ACCEPTED:
         return None
-    return critical(f"is another file system than before on {platform.node()}").saying(
-        path,
-        f"it was {before.type} {before.source} at {before.point}",
-        f"now {it.type} {it.source} is mounted at {it.point}",
-        advice=[ASK],
+    return (
+        critical(f"a different file system is mounted on {platform.node()}")
+        .saying(
+            path,
+            f"it was {before.type} {before.source} at {before.point}",
+            f"now {it.type} {it.source} is mounted at {it.point}",
+            advice=[ASK],
+        )
+        .dated(since)
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from watchdogd.parsers.quota.lfs_quota import StorageTarget
 from watchdogd.parsers.quota.models import BYTES, INODES
-from watchdogd.plugin import Amount, Result, Status, critical, ok, unknown, warning
+from watchdogd.plugin import Advice, Amount, Result, Status, critical, ok, unknown, warning
 
 WARN, CRIT = 0.05, 0.01
 """Free shares below which a target is told where the disk has no percentages of its own."""
@@ -39,9 +39,9 @@ def _judged(path: str, targets: Sequence[StorageTarget], shares: tuple[float, fl
     unseen = f"; no figures of {len(silent)} of them" if silent else ""
     details = [f"no figures: {', '.join(silent)}"] if silent else []
     if not free:
-        return unknown(
-            f"its storage targets ({len(silent)}) report no figures", subject=subject, details=details[0]
-        )
+        none = f"its storage targets ({len(silent)}) report no figures"
+        down = Advice("Ask the administrators whether these targets are down.")
+        return unknown(none, subject=subject, details=details[0]).saying(advice=[down])
     fullest = min(free, key=lambda name: free[name])
     share = f"{100 * free[fullest]:.3g} % {'of its inodes ' if subject != SUBJECTS[BYTES] else ''}free"
     tight = sorted(name for name, left in free.items() if left < max(shares))
@@ -55,6 +55,8 @@ def _judged(path: str, targets: Sequence[StorageTarget], shares: tuple[float, fl
         subject=subject,
         details="\n".join(["nearly full: " + ", ".join(tight), *details]),
     )
-    spread = "ask the administrators; new large files may be striped over other targets (lfs setstripe)"
+    spread = Advice(
+        "Ask the administrators; new large files can be striped over other targets (lfs setstripe)."
+    )
     judged = judged.saying(path, f"files that are striped over them cannot grow{unseen}", advice=[spread])
     return judged.triggers("on_disk") if judged.status is Status.CRITICAL else judged

@@ -5,15 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import psutil
 
-from watchdogd.plugin import Metric, Result, critical, ok, unknown
+from watchdogd.plugin import Advice, Metric, Result, critical, ok, unknown
 from watchdogd.plugins.disk_quota import write_program
 from watchdogd.plugins.disk_quota.path_state import ASK
+from watchdogd.system.account import own_name
 from watchdogd.system.command import Failure, ask
 from watchdogd.system.smallfile import unanswered
 from watchdogd.units import age
@@ -50,31 +52,45 @@ def write_test(path: str, known: WriteTestState, now: float, within: float) -> R
         fine = ok("a test file was written, read back and removed", subject=WRITE, write_time=seconds)
         return fine.ending("can be written again")
     if not number.isdecimal():
+        short = Advice("To see whether this machine, which watches, is short of memory:", "free -h")
         return unknown(f"writing could not be tried: {answer.complaint()}", subject=WRITE).saying(
-            where, advice=[ASK]
+            where, advice=[short]
         )
-    return _failed(where, step, int(number))
+    return _failed(path, where, step, int(number))
 
 
-def _bad(say: Callable[..., Result], line: str, where: str) -> Result:
+def _bad(say: Callable[..., Result], line: str, where: str, advice: Advice = ASK) -> Result:
     """Report what is wrong with writing at a place."""
-    return say(line, subject=WRITE).saying(where, advice=[ASK])
+    return say(line, subject=WRITE).saying(where, advice=[advice])
 
 
-def _failed(where: str, step: str, number: int) -> Result:
+def relief(
+    path: str, sentence: str = "Make room; to see what holds most:", *, inodes: bool = False
+) -> Advice:
+    """Return what makes room: the command that shows what does."""
+    what = "--inodes" if inodes else "-h"
+    return Advice(sentence, f"du {what} -x -d1 {shlex.quote(path)} | sort -h | tail")
+
+
+def _failed(path: str, where: str, step: str, number: int) -> Result:
     if number == 0:
         wrong = "a test file came back with other content than was written"
         return _bad(critical, wrong, where)
     why = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
     line = f"a test file could not be {step}: {why}"
     if number in (errno.EACCES, errno.EPERM):
-        return _bad(unknown, f"{line}, this user may not write there", where)
+        asked = Advice("Correct its path in config.toml, or ask its owner for access.")
+        return _bad(
+            unknown, f"permission denied for {own_name()}: a test file could not be {step}", where, asked
+        )
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return _bad(critical, line, where, relief(path))
     return replace(_bad(critical, line, where), unanswered=unanswered(OSError(number, why)))
 
 
 def _hangs(where: str, since: float, now: float) -> Result:
-    lasted = f" for {age(now - since)}" if now - since >= 1.0 else ""
-    return replace(_bad(critical, f"writing hangs{lasted}", where), unanswered=True)
+    lasted = f"writes have not ended for {age(now - since)}" if now - since >= 1.0 else "writes do not end"
+    return replace(_bad(critical, lasted, where).dated(since), unanswered=True)
 
 
 def _runs(argv: list[str]) -> bool:

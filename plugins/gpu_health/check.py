@@ -37,6 +37,7 @@ from watchdogd.checks.working_job import running
 from watchdogd.parsers.gpu.kernel_log import DriverEvent
 from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.plugin import (
+    Advice,
     Chart,
     Column,
     Duration,
@@ -170,7 +171,7 @@ def judge(
     if not nodes:
         troubles = [f"{node.name}: {node.trouble}" for node in (*seen.nodes, *state.unheard(seen.nodes))]
         why = seen.trouble or "; ".join(troubles[:3])
-        yield unknown(f"its GPUs cannot be read: {why}").saying(advice=[_TOOL])
+        yield unknown(f"its GPUs cannot be read: {why}").saying(advice=_unread(seen.nodes))
         broken = [
             each for each in _of_nodes(seen.nodes, state, limits, since) if each.status is Status.CRITICAL
         ]
@@ -194,10 +195,10 @@ def judge(
     gets_on = run.progress is not None and run.progress.recent(now)
     signs = activity.work_signs(gpus, moment, state, now, gets_on=gets_on)
     yield replace(_whole(gpus, moment, len(nodes), silent, limits), signs=signs)
-    results = [_advised(each, run) for each in results]
+    results = [_advised(each, run, known) for each in results]
     hidden = {subject for subject in state.recovering if subject.partition("/")[0] in silent}
     results += standstill.over(
-        node_checks.recoveries(state.recovering, results, words="has recovered", hidden=hidden)
+        node_checks.recoveries(state.recovering, results, words="is healthy again", hidden=hidden)
     )
     yield from _with_nodes(results, nodes, limits)
 
@@ -303,17 +304,26 @@ def _accusing(result: Result, node: str, what: str) -> Result:
     return replace(result, suspects=(Suspect("GPU", what, SURE, node=node),))
 
 
-_TOOL = "bring nvidia-smi onto the daemon's PATH (module load), or take gpus_per_node out of config.toml"
+def _unread(nodes: Sequence[GpuNode]) -> tuple[Advice, ...]:
+    """Return what helps where GPUs cannot be read: the tool is missing, or its node does not answer."""
+    names = ",".join(node.name for node in nodes[:5])
+    if any(node.tool_missing for node in nodes):
+        return (
+            Advice("Bring nvidia-smi onto its PATH (module load), or take gpus_per_node out of config.toml."),
+        )
+    asked = (Advice("To see whether Slurm answers:", "scontrol ping"),)
+    return (*asked, Advice("To see whether they are up:", f"sinfo -N -n {names}")) if names else asked
 
 
-def _advised(result: Result, run: Run) -> Result:
+def _advised(result: Result, run: Run, nodes: Sequence[GpuNode] = ()) -> Result:
     """Say what helps: the next job is kept off an accused node."""
-    nodes = ",".join(each.node for each in result.suspects)
+    accused = ",".join(each.node for each in result.suspects)
     if result.status is Status.OK or result.advice:
         return result
-    if nodes and run.backend == "slurm":
-        return result.saying(advice=[f"leave it out of the next job: --exclude={nodes}"])
+    if accused and run.backend == "slurm":
+        return result.saying(advice=[node_checks.leave_out(accused)])
     if result.status is Status.UNKNOWN:
-        return result.saying(advice=[_TOOL])
-    node = nodes or result.subject.partition("/")[0]
-    return result.saying(advice=[f"ask the administrators of {node} to look at it"])
+        own = [node for node in nodes if node.name == result.subject]
+        return result.saying(advice=_unread(own or [GpuNode(result.subject)]))
+    node = accused or result.subject.partition("/")[0]
+    return result.saying(advice=[Advice(f"Ask the administrators of {node} to look at it.")])

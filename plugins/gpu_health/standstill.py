@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from watchdogd.checks import checkpoint_inventory, working_job
-from watchdogd.plugin import Progress, Result, Run, Status, warning
+from watchdogd.plugin import Advice, Progress, Result, Run, Status, warning
 from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
 from watchdogd.plugins.gpu_health.figures import describe_gpu
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
@@ -46,7 +46,12 @@ def results(
         return
     yield from _hang(moment, state, patience, run, now)
     for idle in _idle(moment, gpus, state, patience, now):
-        yield idle.saying(advice=[f"watchdogd {verb} {shlex.quote(run.name)}" for verb in ("stacks", "gpus")])
+        gpus_now = Advice("To see its GPUs now:", f"watchdogd gpus {shlex.quote(run.name)}")
+        yield idle.saying(advice=[_stacks(run), gpus_now])
+
+
+def _stacks(run: Run) -> Advice:
+    return Advice("To see where each process stands:", f"watchdogd stacks {shlex.quote(run.name)}", "stacks")
 
 
 def _saves(run: Run, now: float) -> bool:
@@ -95,12 +100,10 @@ def _hang(
     blamed = "\n".join(f"suspect: {each.name} {describe_gpu(each)}" for each in moment.quiet[:32])
     details = f"{blamed}\n{waiting}".strip()
     progress = Progress(stalled=status is Status.CRITICAL, at=step or None)
-    at = f"{len(moment.waiting)} GPUs wait" if len(moment.waiting) > 1 else "a GPU waits"
-    short = f"stalled, {at} for the others for {age(lasted)}"
+    at = f"{len(moment.waiting)} GPUs have waited" if len(moment.waiting) > 1 else "a GPU has waited"
+    short = f"stalled, {at} {age(lasted)} for the others"
     hang = Result(status, f"{short}; {who}", subject=HUNG, details=details, progress=progress, short=short)
-    hang = hang.saying(
-        f"{_busy_at(moment.waiting)}, near idle", advice=[f"watchdogd stacks {shlex.quote(run.name)}"]
-    )
+    hang = hang.saying(f"{_busy_at(moment.waiting)}, near idle", advice=[_stacks(run)])
     hang = hang.dated(state.hung_since)
     yield hang.triggers("on_hang") if status is Status.CRITICAL else hang
 
@@ -125,10 +128,10 @@ def _idle(
     telling = sum(each.gpu.utilisation is not None for each in gpus)
     begin = max(since[name] for name in late)
     count = "all" if len(late) == telling else f"{len(late)} of"
-    who = f"{count} {telling} GPUs {'does' if len(late) == 1 < telling else 'do'}"
+    who = f"{count} {telling} GPUs idle"
     names = "" if len(late) == telling else f": {', '.join(late[:_SHOWN])}{' ...' * (len(late) > _SHOWN)}"
     yield warning(
-        f"{who} nothing for {age(now - begin)}{names}",
+        f"{who} for {age(now - begin)}{names}",
         subject=IDLE,
         details="\n".join(late),
     ).dated(begin)

@@ -32,9 +32,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from watchdogd.batch.run_models import state_of
+from watchdogd.checks.node_checks import ASK_SLURM
 from watchdogd.home import touchfile
 from watchdogd.plugin import (
     STOPPED,
+    Advice,
     Column,
     Duration,
     Metric,
@@ -129,8 +131,8 @@ def job_liveness(
     """
     if snapshot is None:
         where = "no Slurm is here" if run.backend == "none" else f"{run.backend} cannot be asked from here"
-        fix = "set pid_file or command in config.toml"
-        yield _unseen(f"not known whether it lives: {where}").saying(advice=[fix])
+        fix = Advice("Set pid_file or command under the run in config.toml.")
+        yield _unseen(f"{where}, job state not known").saying(advice=[fix])
         return
     limits = LivenessLimits(
         absent_after=_absent_after(absent_after, snapshot),
@@ -173,7 +175,7 @@ def judge(
     """Return the next state and the results, the run itself first. Pure but for `post_mortem_of`."""
     trouble = _trouble(run, snapshot, history)
     if trouble:
-        ask = ["scontrol ping"] if snapshot.jobs is None and snapshot.backend == "slurm" else []
+        ask = ASK_SLURM if snapshot.jobs is None and snapshot.backend == "slurm" else ()
         return history, [_unseen(trouble).saying(advice=ask)]
     jobs = living_jobs(run, snapshot, history)
     endings = ended_jobs(run, snapshot, jobs)
@@ -216,10 +218,10 @@ def _unseen(why: str) -> Result:
 def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
     """Return why nothing can be said, or empty."""
     if snapshot.jobs is None:
-        return f"not known whether it lives: {snapshot.trouble}"
+        return f"{snapshot.trouble}, job state not known"
     for job in snapshot.jobs:
         if job.state == "UNKNOWN" and job.name == run.name:
-            return f"not known whether it lives: {job.reason}"
+            return f"{job.reason}, job state not known"
     if snapshot.of(job_name_of(run, snapshot)):
         return ""
     counted = run.users or snapshot.users
@@ -232,7 +234,7 @@ def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
     if not hidden:
         return ""
     who = ", ".join(sorted(hidden))
-    return f"not known whether it lives: {HIDING[snapshot.backend]} of {who}"
+    return f"{HIDING[snapshot.backend]} of {who}, job state not known"
 
 
 def _metrics(situation: RunSituation) -> dict[str, Metric]:
@@ -261,8 +263,8 @@ def _finished(situation: RunSituation, history: JobHistory) -> tuple[JobHistory,
     if not history.finished:
         left = f"{jobs_are(sum(job.tasks for job in jobs))} still in the queue" if jobs else ""
         left = f"still there: {situation.running_line()}" if situation.running else left
-        undo = ("if it is to be watched again:", f"watchdogd finish {shlex.quote(run.name)} --clear")
-        results.append(notice(line).saying(left, "no more is expected of it", advice=undo))
+        undo = Advice("To watch it again:", f"watchdogd finish {shlex.quote(run.name)} --clear")
+        results.append(notice(line).saying(left, "no more is expected of it", advice=[undo]))
     return dataclasses.replace(history, finished=run.finished, unreported=(), gone=0), results
 
 

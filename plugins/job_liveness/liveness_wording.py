@@ -11,7 +11,8 @@ from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.batch.run_models import SURE
 from watchdogd.batch.snapshot import Snapshot
-from watchdogd.plugin import Result, Run, Suspect
+from watchdogd.checks.node_checks import leave_out
+from watchdogd.plugin import Advice, Result, Run, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
 from watchdogd.units import age, local_time
@@ -121,6 +122,11 @@ class RunSituation:
         number = job.id if self.process else handle(job)
         return line.format(id=number, name=shlex.quote(self.run.job_name))
 
+    def advice(self, sentence: str, what: str, job: Job, action: str = "") -> tuple[Advice, ...]:
+        """Return the sentence with a command about a job, one of BatchCommands, where there is one."""
+        typed = self.order(what, job)
+        return (Advice(sentence, typed, action),) if typed else ()
+
 
 def reason_of(job: Job) -> pending_reasons.PendingReason:
     """Return why a waiting job waits, judged."""
@@ -167,19 +173,20 @@ def accusing(result: Result, end: Ending, found: PostMortem) -> Result:
         return result
     what = f"ended job {end.id}: {found.cause or end.how}"
     blamed = replace(result, suspects=(Suspect("job", what, SURE, node=node),))
-    return blamed.saying(advice=[f"leave it out of the next job: --exclude={node}"])
+    return blamed.saying(advice=[leave_out(node)])
 
 
 def describe_stuck(job: Job) -> str:
     """Return a job that will not start by itself in a line."""
     reason = reason_of(job)
-    until = "until it is released" if reason.wait is Wait.HELD else "for ever"
+    until = "until it is released" if reason.wait is Wait.HELD else "forever"
     return f"job {job.id} waits {until}, {reason.why}"
 
 
-def fix_of(job: Job) -> str:
-    """Return what to type for a job that will not start by itself."""
-    return reason_of(job).fix_for(handle(job))
+def fix_of(job: Job) -> Advice:
+    """Return what helps a job that will not start by itself."""
+    reason = reason_of(job)
+    return Advice(reason.sentence, reason.fix.format(id=handle(job)))
 
 
 def jobs_are(count: int) -> str:

@@ -53,12 +53,13 @@ class PostMortem:
     """Findings on a job that ended, in words, each empty where nothing is known.
 
     `cause`: why it ended, `work`: what was lost of it, or how far it came. `node`: the one whose fault it is,
-    where the cause is one that a node can have.
+    where the cause is one that a node can have. `kind`: which cause it is (`GPU out of memory`).
     """
 
     cause: str = ""
     work: str = ""
     node: str = ""
+    kind: str = ""
 
     def __str__(self) -> str:
         return "; ".join(filter(None, [f"cause: {self.cause}" if self.cause else "", self.work]))
@@ -114,7 +115,8 @@ def _cause(job: Remains, lines: Sequence[LogLine], outputs: Sequence[str]) -> Po
         words += f": {odd}"
     nodes = slurmtext.expand_hostlist(job.nodes)
     alone = len(nodes) == 1 and not (cause.node or node or guilty)
-    return PostMortem(f"{words}, node {nodes[0]}" if alone else words, node=guilty)
+    said = f"{words}, node {nodes[0]}" if alone else words
+    return PostMortem(said, node=guilty, kind=cause.kind)
 
 
 def _guilty(cause: Cause, job: Remains, read: Sequence[Sequence[LogLine]]) -> str:

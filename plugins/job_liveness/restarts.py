@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import Job
-from watchdogd.plugin import Result, Status, critical, notice, ok
+from watchdogd.plugin import Advice, Result, Status, critical, notice, ok
 from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
 from watchdogd.plugins.job_liveness.liveness_wording import (
     RunSituation,
@@ -44,16 +44,33 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
         found.work,
         *map(describe_end, crashed),
         f"{jobs_are(situation.queued)} waiting",
-        advice=[situation.order("hold", job) for job in situation.waiting]
-        or [situation.order("end", job) for job in situation.running],
+        *(f"job {job.id} runs now{on_nodes(job.nodes)}" for job in situation.running),
+        advice=_stopped(situation),
     )
+    began = crashed[-1].started_at
+    told = told if began is None else told.dated(began)
     return [told.triggers("on_crash_loop")]
+
+
+def _stopped(situation: RunSituation) -> list[Advice]:
+    """Return what keeps further jobs from failing."""
+    held = [
+        each
+        for job in situation.waiting
+        for each in situation.advice(f"To keep job {job.id} from starting:", "hold", job, "hold")
+    ]
+    return held or [
+        each
+        for job in situation.running
+        for each in situation.advice(f"To stop job {job.id}, which runs now:", "end", job, "cancel")
+    ]
 
 
 def no_crash_loop(history: JobHistory) -> list[Result]:
     """End what was reported of a crash loop, without a message: the result about the run takes over."""
     nothing = Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)
-    return [nothing.ending("nothing runs any more", timed=False)] if history.crashes_reported else []
+    ended = nothing.ending("nothing runs any more", timed=False, recovered=False)
+    return [ended] if history.crashes_reported else []
 
 
 def _loop(situation: RunSituation, history: JobHistory) -> list[Ending]:
@@ -132,8 +149,8 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
     line = f"job {job.id} was requeued{_ran(seen_job, end)}{how}, {goes_on}"
     ran = f"it ran{on_nodes(seen_job.nodes)}" if seen_job.nodes else ""
     found = str(history.post_mortems.get(seen_job.key, ""))
-    earlier = situation.order("earlier", job)
-    return notice(line).saying(found, ran, advice=["its earlier attempts:", earlier] if earlier else [])
+    earlier = situation.advice("To see its earlier attempts:", "earlier", job)
+    return notice(line).saying(found, ran, advice=earlier)
 
 
 def _ran(seen_job: ObservedJob, end: Ending | None) -> str:

@@ -13,7 +13,18 @@ from dataclasses import replace
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import PAUSED_STATES, Job
 from watchdogd.batch.pending_reasons import Wait
-from watchdogd.plugin import STOPPED, SWITCH_LEFT, Result, Status, critical, ok, unknown, warning
+from watchdogd.plugin import (
+    DISOBEYS,
+    STOPPED,
+    SWITCH_LEFT,
+    Advice,
+    Result,
+    Status,
+    critical,
+    ok,
+    unknown,
+    warning,
+)
 from watchdogd.plugins.job_liveness.job_history import JobHistory, KillSwitch
 from watchdogd.plugins.job_liveness.liveness_wording import (
     RunSituation,
@@ -46,9 +57,10 @@ def _renamed(situation: RunSituation) -> Result:
     """Report a run that lives, though no other check finds it by its name."""
     job = situation.renamed[0]
     line = f"renamed to '{job.name}', so its log, GPUs and memory are not judged"
-    fix = f"write job_name = {json.dumps(job.name)} under [runs.{situation.run.name}]"
+    fix = f"Or write job_name = {json.dumps(job.name)} under [runs.{situation.run.name}]."
     told = warning(line).saying(
-        f"{situation.noun} {job.id} lives", advice=[situation.order("rename", job), fix]
+        f"{situation.noun} {job.id} runs or waits",
+        advice=[*situation.advice("To give it its name back:", "rename", job), Advice(fix)],
     )
     return told.of_kind("renamed")
 
@@ -57,9 +69,9 @@ def _strange(situation: RunSituation) -> Result:
     """Report a job in a state that nobody knows, where nothing else is at work: it is not guessed at."""
     job = situation.strange[0]
     why = f" ({job.reason})" if job.reason else ""
-    line = f"not known whether it lives: {situation.noun} {job.id} is {job.state}{why}"
+    line = f"{situation.noun} {job.id} is {job.state}{why}, job state not known"
     fact = "a state that this watchdogd does not know"
-    return unknown(line).saying(fact, advice=[situation.order("look", job)])
+    return unknown(line).saying(fact, advice=situation.advice("To see what Slurm says:", "look", job))
 
 
 def _running(situation: RunSituation, history: JobHistory) -> Result:
@@ -70,16 +82,17 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
             why = f" ({job.reason})" if job.reason else ""
             lasted = situation.ago(since.get(job.raw_id, situation.now))
             told = warning(f"suspended for {lasted}{why}").saying(
-                f"{situation.noun} {job.id}{on_nodes(job.nodes)}", advice=[situation.order("resume", job)]
+                f"{situation.noun} {job.id}{on_nodes(job.nodes)}",
+                advice=situation.advice("To let it go on:", "resume", job),
             )
-            return told.of_kind("suspended")
+            return told.of_kind("suspended").dated(since.get(job.raw_id, situation.now))
     ended = min(since.values(), default=situation.now)
     stays = all(job.leaving for job in situation.running)
     if stays and situation.now - ended > situation.limits.completing_for:
         job = situation.newest
-        told = warning(f"job {job.id} has ended, but holds its nodes for {situation.ago(ended)}").saying(
+        told = warning(f"job {job.id} has ended, but has held its nodes for {situation.ago(ended)}").saying(
             f"job {job.id} is {job.state}{on_nodes(job.nodes)}",
-            advice=["ask the cluster's administrators to look at the node"],
+            advice=[Advice(f"Ask the cluster's administrators to look at {job.nodes or 'its nodes'}.")],
         )
         return told.of_kind("leaving").dated(ended)
     newest = situation.newest
@@ -95,9 +108,10 @@ def _waiting(situation: RunSituation, history: JobHistory) -> Result:
     estimate, reason = job.start_estimate, f" ({job.reason})" if job.reason else ""
     if estimate is not None and situation.now - estimate > situation.limits.estimate_late:
         late = warning(f"not started yet, {situation.ago(estimate)} later than estimated{reason}").saying(
-            f"job {job.id} was to start at {local_time(estimate)}", advice=[situation.order("estimate", job)]
+            f"job {job.id} was to start at {local_time(estimate)}",
+            advice=situation.advice("To see the present estimate:", "estimate", job),
         )
-        return late.of_kind("late")
+        return late.of_kind("late").dated(estimate)
     soon = f", starts in about {age(estimate - situation.now)}" if estimate else ", no estimate of its start"
     since = f" for {situation.ago(job.submitted_at)}" if job.submitted_at else ""
     waits = ok(f"nothing runs, job {job.id} waits{since}{reason}{soon}")
@@ -126,23 +140,41 @@ def _under_switch(situation: RunSituation, history: JobHistory, pressed: KillSwi
     if late:
         told = critical(f"still runs {ago} after its kill switch was set{by_whom(pressed)}").saying(
             *(f"{situation.noun} {job.id} of {job.user}{on_nodes(job.nodes)}" for job in late),
-            advice=[situation.order("end", job) for job in late],
+            advice=[
+                each
+                for job in late
+                for each in situation.advice("To end it without the switch:", "end", job, "cancel")
+            ],
         )
-        return told.of_kind("disobeys")
+        return told.of_kind(DISOBEYS).dated(pressed.set_at)
     if situation.running:
         line = f"{situation.running_line()}, stop requested {ago} ago{by_whom(pressed)}"
         return ok(line).ending("runs again", f"{situation.noun} {situation.newest.id}, which is to stop")
     count = sum(job.tasks for job in situation.waiting)
     left = f"{jobs_are(count)} waiting: each will stop as it starts"
+    cleared = _cleared(situation, pressed, f"To let {_the_jobs(count)} run:")
     if history.stopped:
-        who, why = f" by {pressed.by}" if pressed.by else "", f": {pressed.reason}" if pressed.reason else ""
-        line = f"stopped on request{who}, {jobs_are(count)} waiting{why}"
-        return warning(line).saying(left).of_kind(STOPPED)
+        line = f"stopped on request{by_whom(pressed)}; {jobs_are(count)} waiting"
+        return warning(line).saying(left, advice=cleared).of_kind(STOPPED).dated(pressed.set_at)
     if situation.now - pressed.set_at > situation.limits.obey_within:
         line = f"kill switch left set for {ago} in front of {count} waiting job{'s' if count != 1 else ''}"
-        return warning(line).saying(left, f"set{by_whom(pressed)}").of_kind(SWITCH_LEFT)
+        told = warning(line).saying(left, f"set{by_whom(pressed)}", advice=cleared)
+        return told.of_kind(SWITCH_LEFT).dated(pressed.set_at)
     line = f"nothing runs, {jobs_are(count)} waiting, kill switch set {ago} ago{by_whom(pressed)}"
     return ok(line).ending("queued again", f"{jobs_are(count)} waiting, which are to stop")
+
+
+def _the_jobs(count: int) -> str:
+    return "the waiting job" if count == 1 else f"the {count} waiting jobs"
+
+
+def _cleared(situation: RunSituation, pressed: KillSwitch, sentence: str) -> tuple[Advice, ...]:
+    """Return that nothing has to be done about a switch that somebody set, and how it is cleared."""
+    meant = f"Nothing, if {pressed.by or 'whoever set the switch'} meant it."
+    return (
+        Advice(meant),
+        Advice(sentence, f"watchdogd kill-switch {shlex.quote(situation.run.name)} --clear"),
+    )
 
 
 def _disobeys(situation: RunSituation, pressed: KillSwitch, job: Job) -> bool:
@@ -168,7 +200,9 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
     theirs = situation.uncounted
     if situation.switch is not None and (history.stopped or history.seen_at is None):
         since = f"kill switch set at {local_time(situation.switch.set_at)}"
-        stop = warning(f"stopped on request{by_whom(situation.switch)}").saying(since)
+        again = _cleared(situation, situation.switch, "To let its next jobs run:")
+        stop = warning(f"stopped on request{by_whom(situation.switch)}").saying(since, advice=again)
+        stop = stop.dated(situation.switch.set_at)
         return _beside(stop, situation, "but ").saying(*_last_lines(history)).of_kind(STOPPED)
     if history.resting and not theirs:
         line = "the kill switch is cleared; the run is expected again once a job of it was seen"
@@ -184,14 +218,14 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
         line = f"out of the queue for {age(absent_for)}, gone if it stays so for {after}"
         doubt = situation.snapshot.endings_trouble
         told = ok(line).saying(f"not known how it ended ({doubt})" if doubt else "")
-        return told.ending(f"left the queue {age(absent_for)} ago", timed=False)
+        return told.ending(f"left the queue {age(absent_for)} ago", timed=False, recovered=False)
     return _beside(_gone(situation, history).of_kind("gone"), situation)
 
 
 def _not_counted(situation: RunSituation) -> Result:
     """Report that jobs of its name live, of users whose jobs do not count."""
     user = min(job.user for job in situation.uncounted)
-    told = warning(f"its {situation.noun} is {user}'s, and {user} is not among its users")
+    told = warning(f"a {situation.noun} of this name runs as {user}, who is not listed under user")
     return _beside(told, situation).of_kind("not counted")
 
 
@@ -200,8 +234,8 @@ def _beside(told: Result, situation: RunSituation, but: str = "") -> Result:
     if not situation.uncounted:
         return told
     user = min(job.user for job in situation.uncounted)
-    fix = f'if it is the run\'s: user = "{user}" under [runs.{situation.run.name}]'
-    return told.saying(f"{but}{uncounted_jobs(situation)}", advice=[fix])
+    fix = f'If it is the run\'s, write user = "{user}" under [runs.{situation.run.name}] in config.toml.'
+    return told.saying(f"{but}{uncounted_jobs(situation)}", advice=[Advice(fix)])
 
 
 def _goes_on(situation: RunSituation, history: JobHistory) -> bool:
@@ -231,10 +265,10 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
     if absent_for < situation.limits.unseen_after:
         return (
             unknown(f"no {what} was seen, it may be hidden").saying(
-                hidden_jobs(situation), advice=[_searched(situation), _SEE]
+                hidden_jobs(situation), advice=[Advice(_searched(situation)), _SEE]
             )
             if hidden_jobs(situation)
-            else ok(f"no {what} was seen yet").ending(f"waits for a {what}", timed=False)
+            else ok(f"no {what} was seen yet").ending(f"waits for a {what}", timed=False, recovered=False)
         )
     ended = [end for end in snapshot.ended(run.job_name) if not run.users or end.user in run.users]
     never = warning(f"never seen alive in {situation.ago(history.watched_since)}: no {what}").saying(
@@ -242,23 +276,23 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
         "" if situation.process else snapshot.endings_trouble,
         hidden_jobs(situation),
         f"looked for: {run.pid_file or run.command}" if situation.process else "",
-        advice=[_searched(situation), *_finish(run.name)],
+        advice=[Advice(_searched(situation)), _finish(run.name)],
     )
-    return never.of_kind("never seen")
+    return never.of_kind("never seen").dated(history.watched_since)
 
 
-def _finish(run: str) -> tuple[str, ...]:
+def _finish(run: str) -> Advice:
     """Return what ends the watch over a run that has done all that it was to do."""
-    return ("if it has done all that it was to do:", f"watchdogd finish {shlex.quote(run)}")
+    return Advice("If training is complete:", f"watchdogd finish {shlex.quote(run)}")
 
 
-_SEE = "or let somebody watch who may see it: watchdogd doctor"
+_SEE = Advice("Or let somebody watch who may see it; to test that:", "watchdogd doctor")
 
 
 def _searched(situation: RunSituation) -> str:
     """Return what to correct where the run is looked for in vain."""
     keys = "pid_file or command" if situation.process else "job_name or user"
-    return f"start it, or correct {keys} under [runs.{situation.run.name}] in config.toml"
+    return f"Start it, or correct {keys} under [runs.{situation.run.name}] in config.toml."
 
 
 def uncounted_jobs(situation: RunSituation) -> str:
@@ -269,8 +303,7 @@ def uncounted_jobs(situation: RunSituation) -> str:
     several = len(found) > 1
     plural = ("es" if situation.process else "s") if several else ""
     what = f"{situation.noun}{plural} {which}{more}"
-    whose = f"whose {'processes' if situation.process else 'jobs'} do not count"
-    return f"{what} {'bear' if several else 'bears'} its name, {whose}"
+    return f"{what} {'have' if several else 'has'} its name, and {'do' if several else 'does'} not count"
 
 
 def hidden_jobs(situation: RunSituation) -> str:
@@ -289,31 +322,51 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     gone = gone.dated(_lost_at(history))
     if situation.process:
         told = gone.saying(_lost_line(situation, history), found.work)
-        return told.saying(advice=["start it again", *finish]).triggers("on_gone")
+        return told.saying(advice=[Advice("Start it again."), finish]).triggers("on_gone")
     if last is None or any(seen_job.ran for seen_job in history.lost.values()):
         doubt = situation.snapshot.endings_trouble or "accounting has no end of it"
         gone = gone if found.cause else replace(gone, summary=f"{gone.summary}, not known how it ended")
         facts = (_lost_line(situation, history), doubt, found.work, *_last_lines(history))
-        return gone.saying(*facts, advice=["submit it again", *finish]).triggers("on_gone")
+        advice = (*_restart(found, Advice("Submit it again.", action="resubmit")), finish)
+        return gone.saying(*facts, advice=advice).triggers("on_gone")
     again = _submitted(situation, last)
     if last.well:
         line = f"{fate(last, PostMortem())}, nothing is queued"
-        return warning(line).saying(*_last_lines(history), advice=[*finish, *again])
+        told = warning(line).saying(*_last_lines(history), advice=[finish, again])
+        return told if last.ended_at is None else told.dated(last.ended_at)
     found = history.post_mortem_at(last)
     facts = ("nothing else runs or waits", found.work, *_last_lines(history))
     if last.cancelled_by:
         say = warning if last.cancelled_by == last.user else critical
-        return say(fate(last, found)).saying(*facts, advice=[*again, *finish])
-    gone = accusing(critical(fate(last, found)).saying(*facts, advice=[*again, *finish]), last, found)
+        told = say(fate(last, found)).saying(*facts, advice=[again, finish])
+        return told if last.ended_at is None else told.dated(last.ended_at)
+    told = critical(fate(last, found)).saying(*facts, advice=[*_restart(found, again), finish])
+    gone = accusing(told if last.ended_at is None else told.dated(last.ended_at), last, found)
     return gone.triggers("on_gone")
 
 
-def _submitted(situation: RunSituation, last: Ending) -> tuple[str, ...]:
+def _submitted(situation: RunSituation, last: Ending) -> Advice:
     """Say that it is to be submitted again, with the command that shows how the last job was."""
     if situation.snapshot.backend != "slurm":
-        return ("submit it again",)
+        return Advice("Submit it again.", action="resubmit")
     how = f"sacct -j {last.raw_id} -X -o WorkDir%80,SubmitLine%200"
-    return ("submit it again; how it was submitted:", how)
+    return Advice("To restart it; this shows the command it was submitted with:", how, "resubmit")
+
+
+def _restart(found: PostMortem, again: Advice) -> tuple[Advice, ...]:
+    """Return how it starts again, after what would only happen again is changed."""
+    first = _FIRST.get(found.kind, "")
+    return (Advice(first), again) if first else (again,)
+
+
+_LESS = "Lower its memory use first"
+_FIRST = {
+    "GPU out of memory": f"{_LESS} (batch size, sequence length, activation checkpointing).",
+    "host out of memory": f"{_LESS} (workers of its data loaders), or ask for more (--mem).",
+    "disk quota exceeded": "Make room first: it would fail again.",
+    "no space left on device": "Make room first: it would fail again.",
+}
+"""Kind of cause → what to change before the run starts again, since it would fail again."""
 
 
 def _lost_at(history: JobHistory) -> float:
@@ -353,14 +406,16 @@ def queue_verdicts(situation: RunSituation, history: JobHistory) -> list[Result]
     wanted, left = situation.limits.min_queued, situation.time_left
     behind = f"{jobs_are(situation.queued)} waiting behind the running one"
     advice = [*map(fix_of, stuck)]
+    submit = Advice("Submit the next job.")
     if wanted is not None and situation.queued < wanted:
         problems.append(f"{behind}, {wanted} wanted")
-        advice.append(f"submit {wanted - situation.queued} more")
+        more = wanted - situation.queued
+        advice.append(submit if more == 1 else Advice(f"Submit {more} more jobs."))
     ends = left is not None and left < _near_end(situation)
     if left is not None and ends and not situation.queued and not _comes_again(situation, history):
         problems.append(f"the running job ends in {age(left)}, and nothing waits behind it")
         if wanted is None:
-            advice.append("submit the next job")
+            advice.append(submit)
     if problems:
         queue = warning(problems[0], subject=QUEUE)
         return [queue.saying(*problems[1:], advice=advice)]
@@ -376,7 +431,8 @@ def _comes_again(situation: RunSituation, history: JobHistory) -> bool:
 def empty_queue(history: JobHistory) -> list[Result]:
     """End what was reported of the queue, without a message: the result about the run explains it."""
     nothing = Result(Status.OK, "nothing runs", subject=QUEUE, quiet=True)
-    return [nothing.ending("nothing runs any more", timed=False)] if history.queue_reported else []
+    ended = nothing.ending("nothing runs any more", timed=False, recovered=False)
+    return [ended] if history.queue_reported else []
 
 
 def _near_end(situation: RunSituation) -> float:

@@ -48,6 +48,7 @@ that it ends, and nothing more from it, five minutes are enough; who retries, sk
 
 from __future__ import annotations
 
+import errno
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -57,6 +58,7 @@ from watchdogd import units
 from watchdogd.batch import commands
 from watchdogd.checks.working_job import working
 from watchdogd.plugin import (
+    Advice,
     Chart,
     Column,
     Duration,
@@ -79,27 +81,40 @@ from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
 from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 from watchdogd.system.smallfile import unanswered
+from watchdogd.units import local_time
 
 
 def _advised(result: Result, run: Run, job: Job) -> Result:
     """Add what helps with just this to what is wrong with a run that has a job."""
     name, typed = shlex.quote(run.name), commands.of(run.backend)
     number = job.id if run.backend == "process" else job.handle
-    end = ["if it is not to go on:", typed.end.format(id=number)]
+    lost = result.subject == "loss" and result.since is not None
+    before = f"Cancel it, then restart from a checkpoint saved before {local_time(result.since or 0.0)}:"
+    end = Advice(before if lost else "To stop the run:", typed.end.format(id=number), "cancel")
     helps = {
-        "": [f"watchdogd stacks {name}"],
+        "": Advice("To see where each process stands:", f"watchdogd stacks {name}", "stacks"),
         "loss": end,
-        "throughput": [f"watchdogd gpus {name}"],
-        "skipped": ["see whether the loss still falls; a lower learning rate makes fewer overflow"],
+        "throughput": Advice("To see which GPUs are slow:", f"watchdogd gpus {name}"),
+        "skipped": Advice("Check the loss scale; if the loss no longer falls, go back to a checkpoint."),
         "must_not_see": end,
         "must_see": end,
-        "unread": ["see whether the log's file system answers: watchdogd doctor"],
+        "unread": Advice("To see whether the log's file system answers:", "watchdogd doctor"),
     }[result.subject]
     if result.status is Status.OK or result.kind in ("no log", "unmatched"):
         return result
-    if result.trigger == "on_hang":
-        helps = [*helps, typed.requeue.format(id=number)]
-    return result.saying(advice=[*helps, *(end if result.kind == "over" else [])])
+    more = []
+    if result.trigger == "on_hang" and typed.requeue:
+        more.append(Advice("To restart it:", typed.requeue.format(id=number), "requeue"))
+    if result.kind == "over":
+        more += [end, Advice("If training is complete:", f"watchdogd finish {name}")]
+    return result.saying(advice=[helps, *more])
+
+
+def _unread_log(error: OSError) -> Advice:
+    """Return what helps where the log cannot be read: its rights or path, or its disk."""
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP):
+        return Advice("Correct log under the run in config.toml, or ask its owner for access.")
+    return Advice("Its disk may be failing: ask the cluster's administrators.")
 
 
 def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
@@ -171,7 +186,7 @@ def log_staleness(
     try:
         seen = sources.look(sources.Where(log, run, snapshot, written), works.job, state, now, failed)
     except OSError as error:
-        result = unknown(f"its log cannot be read: {error.strerror}")
+        result = unknown(f"its log cannot be read: {error.strerror}").saying(advice=[_unread_log(error)])
         result = result.saying(str(log_paths.refused(error, log)))
         return [advance(state, None, works, wishes, now), replace(result, unanswered=unanswered(error))]
     after = looked_up(advance(state, seen, works, wishes, now), works.job)

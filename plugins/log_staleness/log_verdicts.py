@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.plugin import SLOW, Metric, Result, Status, critical, ok, unknown, warning
+from watchdogd.plugin import SLOW, Advice, Metric, Result, Status, critical, ok, unknown, warning
 from watchdogd.plugins.log_staleness import log_wording, stall_verdict
 from watchdogd.plugins.log_staleness.loss_level import WINDOW, rise
 from watchdogd.units import age, local_time
@@ -64,15 +64,15 @@ def _not_judged(log: RunLog, excuse: str, waits: str) -> Iterator[Result]:
     said = replace(said, progress=log_wording.how_far(log))
     ended = log.job.ended
     if ended is None:
-        yield said.ending(f"progress no longer judged, {excuse}", timed=False)
+        yield said.ending(f"progress no longer judged, {excuse}", timed=False, recovered=False)
     elif waits == ended:
         yield said.ending(f"job {ended} was requeued, waits to start", timed=False)
     else:
-        yield said.ending(f"job {ended} ended without going on, {excuse}", timed=False)
+        yield said.ending(f"job {ended} ended without going on, {excuse}", timed=False, recovered=False)
     spoken = [SUBJECTS[name] for name, told in _numbers(log).items() if told]
     for subject in [*spoken, *(["must_not_see"] if log.told.forbidden else [])]:
         other = Result(Status.OK, f"not judged: {excuse}", subject=subject, quiet=True)
-        yield other.ending(f"{WORDS[subject]} no longer judged, {excuse}", timed=False)
+        yield other.ending(f"{WORDS[subject]} no longer judged, {excuse}", timed=False, recovered=False)
 
 
 def _unread(log: RunLog) -> Iterator[Result]:
@@ -106,8 +106,7 @@ def _lost(log: RunLog, evidence: str) -> Result | None:
         where = f", at {log_wording.number(log.told.step)}" if log.told.step else ""
         word = "NaN" if loss.word == "nan" else "infinite"
         said = f"loss is {word}, {loss.bad} times in a row{where}{before}"
-        back = f"end it, and go on from a checkpoint of before {local_time(loss.since)}"
-        return critical(said, subject="loss", details=evidence).saying(advice=[back]).dated(loss.since)
+        return critical(said, subject="loss", details=evidence).dated(loss.since)
     if lost:
         said = f"a number in its log is NaN or infinite, {lost.lost} times in a row"
         return warning(said, subject="loss", details=evidence).saying(f"its line: '{lost.text}'")
@@ -122,13 +121,15 @@ def _risen(log: RunLog, evidence: str) -> Result | None:
         return None
     resumed = " since this job resumed" if log.told.losses < 2 * WINDOW and log.job.resumed else ""
     return warning(
-        f"loss has risen to {found.level:.4g} and stays up{resumed}, {found.best:.4g} at best",
+        f"loss rose from {found.best:.4g} to {found.level:.4g}{resumed}",
         subject="loss",
         details=evidence,
         loss=Metric(found.level),
     ).saying(
         f"{found.level:.4g} in the last {len(level.window)} reports",
-        advice=["see whether the data or the learning rate changed; an older checkpoint is the way back"],
+        advice=[
+            Advice("See whether the data or the learning rate changed; an older checkpoint is the way back.")
+        ],
     )
 
 
@@ -139,7 +140,7 @@ def _pace(log: RunLog) -> Iterator[Result]:
         return
     if found := rise(pace.level):
         slower = f"{100 * (found.level / found.best - 1):.0f} % longer"
-        short = f"slow: {found.level:.3g} s an iteration, {found.best:.3g} s at best"
+        short = f"slow: {found.level:.3g} s/iteration, {found.best:.3g} s at best"
         if pace.unit == "token":
             short = f"slow: a token takes {slower} than at best"
         longer = f"{slower} for the same work"
@@ -192,4 +193,4 @@ def _missing(log: RunLog, wanted: Wanted, now: float) -> Result:
         f"expected line missing {age(ran)} after the job's start: '{missing[0]}'{more}",
         subject="must_see",
         details=log_wording.evidence(log),
-    )
+    ).dated(log.job.since + min(within for pattern, within in wanted.must_see if pattern in missing))

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from watchdogd.checks.working_job import weigh
-from watchdogd.plugin import Metric, Progress, Result, Status, warning
+from watchdogd.plugin import Advice, Metric, Progress, Result, Status, warning
 from watchdogd.plugins.log_staleness import log_wording
 from watchdogd.plugins.log_staleness.learned_rhythm import UNKNOWN, Reason
 from watchdogd.plugins.log_staleness.stall_limit import MOST
+from watchdogd.system.text import shortened
 from watchdogd.units import age, local_time
 
 if TYPE_CHECKING:
@@ -303,8 +304,8 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     return hung.triggers("on_hang") if stalls or not look.pattern else hung
 
 
-_ASK = "see what runs, once the queue answers: watchdogd status"
-_NO_LOG = "correct log under the run in config.toml, or see why it writes none"
+_ASK = Advice("To see what runs, once the queue answers:", "watchdogd status")
+_NO_LOG = Advice("Correct log under the run in config.toml, or see why the run writes none.")
 
 
 def _known(look: Look, allowed: Allowance) -> Iterator[str]:
@@ -331,13 +332,13 @@ def _known(look: Look, allowed: Allowance) -> Iterator[str]:
 def _unmatched(look: Look, pattern: str) -> Result:
     """Report that lines come, but none ever fitted the user's pattern."""
     none = warning(
-        f'no log line matches the pattern "progress" for {age(look.now - look.begin)}',
+        f"no log line matched progress = '{shortened(pattern, 30)}' for {age(look.now - look.begin)}",
         details=log_wording.evidence(look.log),
     ).saying(
         f"progress = '{pattern}' matches no line of {look.pattern}",
-        advice=["correct progress in config.toml, or see why the run makes no progress"],
+        advice=[Advice("Correct progress in config.toml, or see why the run makes no progress.")],
     )
-    return none.of_kind("unmatched")
+    return none.of_kind("unmatched").dated(look.begin)
 
 
 def _fine(look: Look, newest: Heard, allowed: Allowance) -> Result:
@@ -352,7 +353,8 @@ def _ended(look: Look, result: Result) -> Result:
     """Say how a stall ended: with progress, or with its job and none."""
     step, ended = look.log.told.step, look.log.job.ended
     if ended is not None:
-        return result.ending(f"job {ended} ended without going on, its successor writes", timed=False)
+        words = f"job {ended} ended without going on, its successor writes"
+        return result.ending(words, timed=False)
     if step:
         return result.ending("makes progress again", log_wording.number(step))
     return result.ending("writes output again")

@@ -23,6 +23,7 @@ from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.checks.working_job import running
 from watchdogd.parsers.probe_sample import Cpu, JobProcess, NodeMemory
 from watchdogd.plugin import (
+    Advice,
     Amount,
     AmountField,
     Chart,
@@ -204,15 +205,14 @@ def _judged(
     for node, held in held_by.items():
         past = [point for point in history.series("anonymous", node) if point[0] >= since]
         yield judge(node, held, limits, [*past, (now, held.anonymous)])
-    yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items())
+    yield from node_checks.silent(run.name, seen.silent)
 
 
 def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
     """Report the node with the least left; `trouble` is why no node could be asked."""
     if not nodes:
-        asked = "ask the administrators whether its nodes answer: scontrol ping; sinfo -R"
         why = f": {trouble}" if trouble else ", no node answers"
-        return unknown(f"its memory is not known{why}").saying(advice=[asked])
+        return unknown(f"its memory is not known{why}").saying(advice=node_checks.ASK_NODES)
     node, least = min(nodes.items(), key=lambda item: item[1].left / max(item[1].total, 1.0))
     count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
     summary = ok(f"{count}; least is left on {_left(node, least)}")
@@ -238,7 +238,7 @@ def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tu
     until = time_to_full(held.left, rate, points)
     if rate and until is not None and until <= limits.used_up_within:
         speed = f"{format_size(rate * 3600)} an hour more"
-        text = f"{node}: memory used up in {age(until)}, {format_size(held.left)} left"
+        text = f"{node}: memory will run out in {age(until)}, {format_size(held.left)} left"
         return warning(text, subject=node, details=details, **figures).saying(
             line, f"{speed}{_most(held)}", advice=[_RELIEF]
         )
@@ -246,7 +246,7 @@ def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tu
     return fine.ending(f"{node}: memory again", f"{format_size(held.left)} left")
 
 
-_RELIEF = "save and start again before the kernel ends it; fewer workers of its data loaders hold less"
+_RELIEF = Advice("Save and restart before the kernel ends it; fewer workers of its data loaders hold less.")
 
 
 def _left(node: str, held: NodeMemory) -> str:

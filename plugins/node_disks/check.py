@@ -12,6 +12,7 @@ Full, out of inodes, missing, read-only and not answering are told of the node a
 from __future__ import annotations
 
 import errno
+import shlex
 from collections.abc import Iterator, Mapping
 
 from watchdogd.checks import free_space, node_checks
@@ -21,6 +22,7 @@ from watchdogd.checks.working_job import running
 from watchdogd.parsers.probe_sample import Disk, Usage
 from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, INODES, StorageLimit
 from watchdogd.plugin import (
+    Advice,
     AmountField,
     Duration,
     Result,
@@ -32,6 +34,7 @@ from watchdogd.plugin import (
     unknown,
 )
 from watchdogd.probe.node_answers import look
+from watchdogd.system.account import own_name
 
 
 @check(
@@ -94,10 +97,10 @@ def _judged(
         state.reported = True
         return
     if seen.trouble:
-        yield unknown(f"its node disks are not known: {seen.trouble}")
+        yield unknown(f"its node disks are not known: {seen.trouble}").saying(advice=node_checks.ASK_NODES)
         return
     yield from judge(seen.told, paths, wishes)
-    yield from (unknown(f"{node}: {why}", subject=node) for node, why in seen.silent.items())
+    yield from node_checks.silent(run.name, seen.silent)
 
 
 def judge(
@@ -110,7 +113,7 @@ def judge(
     for place, disk in seen.items():
         if disk is None:
             yield unknown(f"{place}: not looked at by the probe", subject=place).saying(
-                advice=["start its probe anew, or with --disk"]
+                advice=[Advice("Start its probe anew, or with --disk.")]
             )
         elif disk.trouble:
             yield _troubled(place, disk)
@@ -124,16 +127,15 @@ def judge(
 
 def _troubled(place: str, disk: Disk) -> Result:
     if disk.errno in (errno.EACCES, errno.EPERM):
-        shut = unknown(f"{place}: may not be entered ({disk.trouble})", subject=place)
-        return shut.saying(advice=["correct node_disks under the run in config.toml"])
+        shut = unknown(f"{place}: permission denied for {own_name()}", subject=place)
+        return shut.saying(advice=[Advice("Correct node_disks under the run in config.toml.")])
     what = "missing" if disk.errno == errno.ENOENT else "does not answer"
     return _advised(critical(f"{place}: {what} ({disk.trouble})", subject=place), place)
 
 
 def _advised(result: Result, place: str) -> Result:
     """Say how the next job is kept off the node."""
-    node = place.partition(":")[0]
-    return result.saying(advice=[f"leave it out of the next job: --exclude={node}"])
+    return result.saying(advice=[node_checks.leave_out(place.partition(":")[0])])
 
 
 def _verdicts(disk: Disk, wishes: Mapping[str, FreeSpaceLimits]) -> list[Verdict]:
@@ -149,13 +151,19 @@ def _short(place: str, verdict: Verdict) -> Result:
     subject = place if verdict.limit.kind == BYTES else f"{place} inodes"
     line = f"{place}: {free_space.describe(verdict)}"
     short = Result(verdict.status, line, free_space.metrics(verdict), subject=subject, trigger="on_disk")
-    return _advised(short.saying(verdict.why, advice=[f"remove what earlier jobs left in {place}"]), place)
+    return _advised(short.saying(verdict.why, advice=[_relief(place)]), place)
+
+
+def _relief(place: str) -> Advice:
+    """Return what shows what to remove."""
+    node, _, path = place.partition(":")
+    return Advice(f"Remove what earlier jobs left there; on {node}:", f"du -x -d1 -h {shlex.quote(path)}")
 
 
 def _whole(verdicts: Mapping[str, list[Verdict]], nodes: int) -> Result:
     found = [(place, each) for place, judged in verdicts.items() for each in judged]
     if not found:
-        return unknown("its node disks are not known, no node answers")
+        return unknown("its node disks are not known, no node answers").saying(advice=node_checks.ASK_NODES)
     place, fullest = max(found, key=lambda item: item[1].tightness)
     count = f"{nodes} node{'' if nodes == 1 else 's'}"
     return Result(

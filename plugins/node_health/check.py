@@ -23,6 +23,7 @@ from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.checks import node_checks
 from watchdogd.errors import UnreadableError
 from watchdogd.plugin import (
+    Advice,
     AmountField,
     Duration,
     Metric,
@@ -144,15 +145,16 @@ def node_health(
     words = ("sinfo", "--noheader", "--all", "--Node", f"--format={sinfo.form(mark)}")
     answer = command.ask(words, deadline=deadline, env=env)
     if not answer.ok:
-        yield unknown(f"the nodes are not known: {answer.complaint()}")
+        yield unknown(f"the nodes are not known: {answer.complaint()}").saying(advice=node_checks.ASK_SLURM)
         return
     try:
         nodes = sinfo.read(answer.output, mark)
     except UnreadableError as error:
-        yield unknown(f"the nodes are not known: {error}")
+        yield unknown(f"the nodes are not known: {error}").saying(advice=node_checks.ASK_NODES)
         return
     if not nodes:
-        yield unknown("the nodes are not known: sinfo printed none")
+        none = unknown("the nodes are not known: sinfo printed none")
+        yield none.saying(advice=node_checks.ASK_NODES)
         return
     yield spares(nodes, partition, min_idle)
     results = [*of_jobs(nodes, run, snapshot), *to_exclude(nodes, run, snapshot, state)]
@@ -164,7 +166,8 @@ def spares(nodes: Sequence[SlurmNode], partition: str, wanted: AmountField | Non
     """Report how many nodes are idle, and which administrators could give back."""
     known = sorted({node.partition for node in nodes})
     if partition and partition not in known:
-        return unknown(f"there is no partition '{partition}'{nearest(partition, known)}")
+        told = unknown(f"there is no partition '{partition}'{nearest(partition, known)}")
+        return told.saying(advice=[Advice("Correct partition of node_health in config.toml.")])
     inside = {node.name: node for node in nodes if not partition or node.partition == partition}
     idle = [node for node in inside.values() if node.spare]
     out = [node for node in inside.values() if node.drained or node.down]
@@ -173,11 +176,14 @@ def spares(nodes: Sequence[SlurmNode], partition: str, wanted: AmountField | Non
     line += f", {len(out)} out of service" if out else ""
     limit = None if wanted is None else wanted.of(len(inside))
     short = limit is not None and len(idle) < limit
-    line += f", {limit:g} wanted" if short else ""
+    if short:
+        here = f" in partition {partition}" if partition else ""
+        line = f"only {len(idle)} spare node{'s' * (len(idle) != 1)}{here}, {limit:g} wanted"
+        line += f", {len(out)} out of service" if out else ""
     details = "\n".join([*map(_words, out[:50]), *_give_back(out)])
     result = warning if short else ok
     told = result(line, details=details, idle=Metric(len(idle), warn=limit), out_of_service=len(out))
-    asked = "ask the administrators when those out of service come back, or ask for fewer nodes"
+    asked = Advice("Ask the administrators when those out of service come back, or ask for fewer nodes.")
     return told.saying(advice=[asked]) if short else told.ending("spare nodes again", line)
 
 
@@ -195,13 +201,19 @@ def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> 
         details = "\n".join(_give_back([node]))
         if node.down:
             told = Result(Status.CRITICAL, _words(node), subject=name, details=details)
-            fact = f"job {job.id} ({job.name}) runs on it"
+            fact = f"job {job.id} ({job.name}) still occupies it"
+            advice = Advice(
+                f"If job {job.id} makes no progress, restart it:", f"scontrol requeue {job.handle}"
+            )
         elif node.drained or node.silent:
             told = Result(Status.WARNING, _words(node), subject=name, details=details)
             fact = f"job {job.id} ({job.name}) runs on, no other starts there"
+            advice = Advice(
+                f"Nothing, while job {job.id} makes progress: Slurm starts no other job on {name}."
+            )
         else:
             continue
-        told = told.saying(fact, advice=[f"leave it out of the next job: --exclude={name}"])
+        told = told.saying(fact, advice=[advice])
         yield told if node.since is None else told.dated(node.since)
 
 
@@ -225,14 +237,14 @@ def to_exclude(
 
 
 def _exclusion(name: str, found: Sequence[SuspectNode], subject: str) -> Result:
-    option = f"--exclude={','.join(suspect.node for suspect in found)}"
+    nodes = ",".join(suspect.node for suspect in found)
     line = f"more than one job failed on each of {', '.join(suspect.node for suspect in found[:5])}"
     if len(found) == 1:
         line = f"{len(found[0].jobs)} jobs failed on {found[0].node}: {', '.join(found[0].jobs[-3:])}"
     details = "\n".join(f"{suspect.node}: {', '.join(suspect.jobs)}" for suspect in found)
     suspects = tuple(Suspect("job", f"failed under {each.jobs[-1]}", SURE, node=each.node) for each in found)
     told = warning(line, subject=subject, details=details)
-    return replace(told, suspects=suspects).saying(f"jobs of {name}", advice=[f"sbatch {option} ..."])
+    return replace(told, suspects=suspects).saying(f"jobs of {name}", advice=[node_checks.leave_out(nodes)])
 
 
 def _words(node: SlurmNode) -> str:
@@ -260,4 +272,4 @@ def _remembered(found: Sequence[Result], state: NodeHealthState, certain: bool) 
     bad = {result.subject: result for result in found}
     yield from bad.values()
     if certain:
-        yield from node_checks.recoveries(state.recovering, found, words="has nothing wrong any more")
+        yield from node_checks.recoveries(state.recovering, found, words="is healthy again")

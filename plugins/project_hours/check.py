@@ -24,6 +24,7 @@ from datetime import date, datetime, timedelta
 from watchdogd.checks.trend import filling_rate, time_to_full
 from watchdogd.errors import UnreadableError
 from watchdogd.plugin import (
+    Advice,
     Amount,
     AmountField,
     Chart,
@@ -46,6 +47,10 @@ from watchdogd.units import age
 
 DEADLINE = 45.0
 """Seconds for one question."""
+_KEYS = Advice(
+    "Correct account, budget or command of project_hours in config.toml, or wait if Slurm is down."
+)
+_MORE = Advice("Ask the project's manager for more, or let less urgent jobs wait.")
 _SPENT = "Slurm lets no further job of it start (AssocGrp…Minutes), or bills it at a lower priority"
 WARN_LEFT = Amount(share=0.05)
 
@@ -90,11 +95,12 @@ def project_hours(
         else:
             found = budgets.of_sshare(_said(budgets.SSHARE), account, own_name(), resource)
     except UnreadableError as error:
-        yield unknown(f"the project's hours are not known: {error}")
+        yield unknown(f"the project's hours are not known: {error}").saying(advice=[_KEYS])
         return
     granted = [each for each in found if each.limit or each.used or each.limit is None]
     if not granted:
-        yield unknown(f"no hours are granted to {', '.join(each.name for each in found)}")
+        none = unknown(f"no hours are granted to {', '.join(each.name for each in found)}")
+        yield none.saying(advice=[_KEYS])
     for each in granted:
         subject = f"{each.name} {each.unit}"
         yield judge(each, subject, _ends_in(each, history, subject, now), warn_left, crit_left, ends_within)
@@ -116,7 +122,7 @@ def judge(
     words = f"{budget.name}: {number} {budget.unit} left"
     if budget.left <= 0:
         used = "" if budget.used is None else f": {budget.used:,.0f} of {whole:,.0f} used"
-        result = critical(f"no {budget.unit} are left to {budget.name}{used}").saying(_SPENT)
+        result = critical(f"{budget.name} has no {budget.unit} left{used}").saying(_SPENT)
     elif ends_in is not None and budget.left >= crit and ends_in < ends_within:
         soon = f"{budget.unit} of {budget.name} end in {age(ends_in)} at this rate, {number} left"
         result = warning(soon).saying(f"warned where they end within {age(ends_within)}")
@@ -127,7 +133,7 @@ def judge(
         rate = "" if ends_in is None else f", they end in {age(ends_in)} at this rate"
         result = ok(f"{words}{rate}").ending("hours are left again", words)
     if result.status is not Status.OK:
-        result = result.saying(advice=["ask the project's manager for more, or let less urgent jobs wait"])
+        result = result.saying(advice=[_MORE])
     metrics = {"left": Metric(round(budget.left, 1), "h", warn, crit)}
     metrics |= {} if budget.used is None else {"used": Metric(round(budget.used, 1), "h")}
     metrics |= {"limit": Metric(round(whole, 1), "h")} if whole else {}

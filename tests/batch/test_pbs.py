@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.words import text_of
+from tests.plugins.words import commands_of, text_of
 from watchdogd.batch import pbs
 from watchdogd.batch.snapshot import Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
@@ -83,8 +83,8 @@ def test_whose_job_bears_its_name_and_that_others_jobs_are_not_shown(
     played.play("json", {"7.batch": RUNNING | {"Job_Owner": "carol@login1"}})
     seen = played.look()
     assert seen.status is Status.WARNING
-    assert "its job is carol's" in seen.summary
-    assert "job 7.batch of carol bears its name" in text_of(seen)
+    assert "runs as carol" in seen.summary
+    assert "job 7.batch of carol has its name" in text_of(seen)
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     server = played.folder / "server"
     server.write_text("Server: b\n    server_state = Active\n    query_other_jobs = True\n")
@@ -133,7 +133,7 @@ def test_a_subjob_fails_and_the_next_takes_over(played: Pbs) -> None:
 def test_held_by_its_user_is_told_with_what_releases_it(played: Pbs) -> None:
     played.play("json", {"88.batch": RUNNING | {"job_state": "H", "Hold_Types": "u"}})
     held = played.look()
-    assert (held.status, held.advice) == (Status.WARNING, ("qrls 88.batch",))
+    assert (held.status, commands_of(held)) == (Status.WARNING, ["qrls 88.batch"])
 
 
 def test_torque_knows_no_json(played: Pbs) -> None:

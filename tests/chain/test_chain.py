@@ -550,7 +550,7 @@ def test_an_sbatch_that_is_no_sbatch_is_told_in_two_minutes_whenever_the_next_lo
     assert leadership.chain
     leadership.chain.step(time.time() - chain_module.TELL_AFTER)
     [trouble] = leadership.troubles()
-    assert trouble.startswith("no successor waits: ")
+    assert trouble.startswith("the next watchdog job is not queued: ")
     assert told in trouble
 
 
@@ -578,7 +578,7 @@ def test_an_sbatch_that_hangs_stalls_nothing_is_told_and_the_chain_goes_on_when_
         assert leadership.watch()
         return any(words in trouble for trouble in leadership.troubles())
 
-    what = "no successor waits: sbatch got no answer from Slurm: sbatch did not answer within 1 s"
+    what = "job is not queued: sbatch got no answer from Slurm: sbatch did not answer within 1 s"
     wait_until(lambda: told(what), 60, "the hang is told")
     hangs.unlink()
     chain = leadership.chain
@@ -622,7 +622,9 @@ def test_while_sbatch_has_not_answered_that_is_what_is_told(
     drive(chain, NOW + 400, 1)
     chain._trouble = ""
     drive(chain, NOW + 420, 1)
-    assert told[-1].startswith("no successor waits: sbatch is asked for one, and has not answered yet; ")
+    assert told[-1].startswith(
+        "the next watchdog job is not queued: sbatch is asked for one, and has not answered yet; "
+    )
 
 
 def test_a_look_at_the_chain_that_hangs_for_ever_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -693,7 +695,9 @@ def test_a_refused_sbatch_is_tried_again_and_told(home: Home, monkeypatch: pytes
     chain = Chain(home, load(home), "5")
     assert drive(chain, NOW, 100) == []
     (trouble,) = drive(chain, NOW + 100, 100)
-    assert trouble.startswith("no successor waits: sbatch was refused: job submit limit; this link ends at ")
+    assert trouble.startswith(
+        "the next watchdog job is not queued: sbatch was refused: job submit limit; this one ends at "
+    )
     drive(chain, NOW + 200, 3400)
     assert 8 < len(queue.submitted) < 20
     queue.refuses = None
@@ -767,7 +771,9 @@ def test_successors_that_end_at_once_are_not_submitted_for_ever(
         troubles = chain.step(NOW + second)
         queue.jobs = [running(5)]
     assert 5 < len(queue.submitted) < 20
-    assert troubles[0].startswith("no successor waits: it was submitted, but is not in the queue; ")
+    assert troubles[0].startswith(
+        "the next watchdog job is not queued: it was submitted, but is not in the queue; "
+    )
 
 
 def test_a_link_that_ends_soon_does_not_complain_of_the_successor_it_has_just_submitted(
@@ -787,13 +793,17 @@ def test_a_link_that_ends_soon_tells_at_once_what_was_refused_and_soon_what_is_m
     queue = Queue(running(5, walltime=900)).use(monkeypatch)
     queue.refuses = SlurmError("sbatch was refused: no")
     (trouble,) = Chain(home, load(home), "5", "tick").step(NOW)
-    assert trouble.startswith("no successor waits: sbatch was refused: no; this link ends at ")
+    assert trouble.startswith(
+        "the next watchdog job is not queued: sbatch was refused: no; this one ends at "
+    )
     queue.refuses = None
     chain = Chain(home, load(home), "5", "tick")
     for second in range(60):
         troubles = chain.step(NOW + second)
         queue.jobs = [running(5, walltime=900)]
-    assert troubles[0].startswith("no successor waits: it was submitted, but is not in the queue; ")
+    assert troubles[0].startswith(
+        "the next watchdog job is not queued: it was submitted, but is not in the queue; "
+    )
 
 
 def test_a_successor_that_will_never_start_is_told_with_the_mend(
@@ -821,7 +831,7 @@ def test_a_successor_that_waits_for_a_limit_is_told_once_its_time_has_come(
     assert (
         f"link 6 does not wait for its turn, but for a limit or what is out of service ({reason})" in trouble
     )
-    assert "this link ends at" in trouble
+    assert "this one ends at" in trouble
     queue.jobs[1] = waiting(6, after=5, reason="Priority")
     assert drive(chain, NOW + DAY - 1690, 120) == []
 
@@ -850,7 +860,7 @@ def test_sentences_of_slurmctld_are_reasons_too(reason: str, why: str) -> None:
 def test_a_gap_that_is_near_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     Queue(running(5, since=NOW - DAY + 500), waiting(6, after=5, reason="Priority")).use(monkeypatch)
     (trouble,) = Chain(home, load(home), "5").step(NOW)
-    assert trouble.startswith("the successor, job 6, still waits (Priority); this link ends at ")
+    assert trouble.startswith("the successor, job 6, still waits (Priority); this one ends at ")
 
 
 def test_a_successor_may_be_cut_to_what_is_left_before_a_maintenance_when_it_is_to_start(

@@ -145,5 +145,5 @@ def test_a_silent_batch_system_is_unknown_and_one_that_answers_is_ok() -> None:
     said = queue_result(Snapshot(NOW, trouble="squeue did not answer within 30 s"), ["a/job_liveness"])
     assert said.facts == ("cannot be watched meanwhile: a/job_liveness",)
     assert said.status is Status.UNKNOWN
-    assert said.summary == "Slurm does not say what runs: squeue did not answer within 30 s"
+    assert said.summary == "squeue did not answer within 30 s, job state not known"
     assert queue_result(Snapshot(NOW, jobs=())).status is Status.OK

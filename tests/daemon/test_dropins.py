@@ -16,6 +16,7 @@ from tests.docs.pages import FOLDER, steps
 from tests.faults import mounts
 from tests.lab.dog import Dog
 from tests.lab.forked import Running
+from tests.plugins.words import commands_of, text_of
 from tests.waiting import wait_until
 from watchdogd.config.loading import parse
 from watchdogd.config.models import Config
@@ -259,16 +260,16 @@ def test_it_runs_in_home_without_slurm_and_knows_its_home(
         ("#!/bin/sh\ntrap '' TERM\nwhile :; do :; done\n", "did not end within 1s, and was stopped"),
         ("#!/bin/sh\necho begun\nsleep 60\n", "did not end within 1s, and was stopped"),
         ("#!/bin/sh\nkill -SEGV $$\n", "was killed by SIGSEGV"),
-        ("#!/bin/sh\nexit 77\n", "ended with exit code 77, which is no status (0 to 3)"),
-        ("echo OK\n", "begin it with a line such as #!/bin/bash"),
-        ("#!/nowhere/python\n", "is the interpreter that its first line names installed?"),
-        ("#!/bin/sh\r\necho OK\r\n", r"it has DOS line ends: sed -i 's/\r$//' "),
+        ("#!/bin/sh\nexit 77\n", "ended with exit code 77, not a valid status (0 to 3)"),
+        ("echo OK\n", "Begin it with a line such as #!/bin/bash"),
+        ("#!/nowhere/python\n", "Install the interpreter that its first line names"),
+        ("#!/bin/sh\r\necho OK\r\n", r"sed -i 's/\r$//' "),
     ],
 )
 def test_what_misbehaves_is_unknown_in_a_sentence(home: Home, text: str, says: str) -> None:
     result = execute(home, text, deadline=1.0)
     assert result.status is Status.UNKNOWN
-    assert says in "; ".join([result.summary, *result.advice])
+    assert says in text_of(result)
     assert "/" not in result.summary, "its own path stands below"
     if "begun" in text:
         assert result.details == "begun"
@@ -284,7 +285,7 @@ def test_a_flood_and_invalid_bytes_are_bounded(home: Home) -> None:
 def test_it_is_refused_at_the_moment_it_would_run(home: Home) -> None:
     result = execute(home, "#!/bin/sh\ntouch ran\necho OK\n", mode=0o757)
     assert result.status is Status.CRITICAL
-    assert "chmod o-w" in result.advice[0]
+    assert "chmod o-w" in commands_of(result)[0]
     assert not (home.path / "ran").exists()
 
 

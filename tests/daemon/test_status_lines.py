@@ -77,7 +77,7 @@ def test_every_round_appends_one_line(parts: Wiring, pulse: Path) -> None:
 def test_a_pulse_that_cannot_be_written_is_told(parts: Wiring, pulse: Path) -> None:
     pulse.mkdir()
     parts.engine.round(patience=60)
-    assert parts.engine.trouble == f"the pulse {pulse} cannot be written: Is a directory"
+    assert parts.engine.trouble == f"the pulse file {pulse} is not updated: Is a directory"
     pulse.rmdir()
     parts.engine.round(patience=60)
     assert not parts.engine.trouble

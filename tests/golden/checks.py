@@ -107,7 +107,7 @@ def liveness(
     """What is said in the last of some rounds a minute apart; notices under `notice`."""
     history, now = begin_round(None, begin), begin
     results: list[Result] = []
-    found = PostMortem(cause, "work lost: 12m since global_step1200" if cause else "")
+    found = PostMortem(cause, "work lost: 12m since global_step1200" if cause else "", kind=cause)
     for each in rounds:
         now += each.pop("after", MINUTE)
         snapshot = Snapshot(now, **{"jobs": (), "endings": (), "users": frozenset({"alice"}), **each})
@@ -316,7 +316,7 @@ def disk() -> Said:
         path_state._unreachable(path, OSError(errno.EACCES, "Permission denied"), PathState()),
     )
     yield "writing hangs", write_test._hangs(f"{path} on login1", START - 200, START)
-    yield "cannot be written", write_test._failed(f"{path} on login1", "written", errno.ENOSPC)
+    yield "cannot be written", write_test._failed(path, f"{path} on login1", "written", errno.ENOSPC)
     yield (
         "the file system reports no size",
         next(_told(path, {}, look, QuotaPath(path, Mount("/", "", ""), START), "auto", DiskState())),
@@ -486,18 +486,18 @@ def dropins(folder: Path) -> Said:
 
 
 TROUBLES = {
-    "engine": "the outbox cannot be started: can't start new thread",
+    "engine": "no alerts go out on slack: this user has too many processes here",
     "history": "history /home/alice/watchdogd/history.db: disk I/O error",
     "channels": "channel slack: SLACK_WEBHOOK_URL is not set",
     "answers": "answers of channel slack cannot be read: missing_scope",
-    "delivery": "channel mail delivers nothing for 5m: smtp.example.org refused: 550 (3 waiting)",
+    "delivery": "channel mail does not deliver: smtp.example.org refused: 550 (3 waiting)",
     "workers": "1 process hangs in the kernel and cannot be killed: run-17/log_staleness",
-    "chain": "no successor waits: sbatch: error: Batch job submission failed: invalid account",
-    "home": "home cannot be written: Read-only file system",
+    "chain": "the next watchdog job is not queued: sbatch was refused: invalid account",
+    "home": "the watchdog's home cannot be written: Read-only file system",
     "inbox": "/home/alice/watchdogd/inbox cannot be read: Permission denied",
     "drop-ins": "the drop-in folders cannot be looked at: Input/output error",
     "publishing": "the page cannot be written: No space left on device",
-    "pulse": "the pulse /scratch/tr11/pulse.log cannot be written: Is a directory",
+    "pulse": "the pulse file /scratch/tr11/pulse.log is not updated: Is a directory",
 }
 """Troubles of the daemon, by subject, in the words of those who find them; config.toml's is made below."""
 

@@ -45,10 +45,11 @@ from watchdogd.notify.message import compose, test_message
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.notify.reports import Reports, digest
 from watchdogd.notify.routing import MessageRules
-from watchdogd.plugin import Result, Status, Suspect
+from watchdogd.plugin import Advice, Result, Status, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
 from watchdogd.remediation.models import Action, ActionRecord
 from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry, _named
+from watchdogd.system.account import own_name
 from watchdogd.web.content import MessageRow, PageContent
 from watchdogd.web.render import render
 
@@ -80,6 +81,7 @@ def of_check(check: str, target: str, said: checks.Said) -> Events:
         elif result.recovery:
             before = replace(_incident(replace(seen, result=last)), resolved_at=NOW)
             state: Any = SimpleNamespace(recovery=result.recovery, summary=result.summary, quiet=False)
+            before = replace(before, recovered=message_wording.recovered(state))
             words = message_wording.ended(before, state, NOW)
             yield f"{check}: {name}", event(EventKind.RESOLVED, before, NOW, summary=words, details="")
 
@@ -96,7 +98,8 @@ def _incident(seen: Observation) -> Incident:
 
 def _opened(seen: Observation) -> IncidentEvent:
     found = event(EventKind.OPENED, _incident(seen), seen.at)
-    return replace(found, upcoming=("stacks", "requeue")) if seen.result.trigger == "on_hang" else found
+    will = (Action("stacks").next, Action("requeue").next)
+    return replace(found, upcoming=will) if seen.result.trigger == "on_hang" else found
 
 
 def suspects(folder: Path) -> Events:
@@ -116,7 +119,10 @@ SUSPECT = "log_staleness: stalled, with a suspect"
 def lives() -> Events:
     """What becomes of an incident, as the rounds decide it, and what people do about it."""
     bad = Result(
-        Status.CRITICAL, "98 % full", facts=("/scratch",), advice=("make room: most is held by bob (30 TB)",)
+        Status.CRITICAL,
+        "98 % full",
+        facts=("/scratch",),
+        advice=(Advice("Make room: most is held by bob (30 TB)."),),
     )
     check, policy = "scratch/disk_quota", AlertPolicy(confirm=1, repeat_every=3600.0, escalate_after=1800.0)
     state, now = AlertState(), START
@@ -223,41 +229,83 @@ DEEDS = (
         "",
     ),
     ("stacks", "done", "the rank stands in next_batch (train.py:5)", "stacks taken"),
-    ("stacks", "failed", "no stack of a rank", "no stacks: the process is stopped (state T)"),
+    ("stacks", "failed", "no stack of a rank", "no stacks", "the process is stopped (state T)"),
     ("requeue", "done", "job 331 on node[2-3] is requeued", "job 331 requeued"),
-    ("requeue", "failed", "scontrol requeue 331: access denied", ""),
+    (
+        "requeue",
+        "failed",
+        "scontrol requeue 331: access denied",
+        "",
+        "access denied",
+        "scontrol requeue 331",
+    ),
     ("cancel", "done", "job 331 is cancelled", "job 331 cancelled"),
     ("kill-switch", "done", "/home/alice/run.kill is set", "kill switch pressed by watchdogd"),
     ("save-switch", "done", "/home/alice/run.save is set", "save switch pressed by watchdogd"),
-    ("exec", "done", "ended well after 0.2 s: ops is called", "notify-oncall ran"),
-    ("exec", "failed", "ended with exit code 3", "notify-oncall failed: ended with exit code 3"),
+    ("exec", "done", "ended after 0.2 s: ops is called", "notify-oncall ran"),
+    ("exec", "failed", "ended with exit code 3", ""),
     ("resubmit", "done", "/work/train.slurm is submitted as job 332", "train.slurm submitted as job 332"),
     ("annotate", "done", "W&B: alert sent; MLflow: tag watchdogd.incident.6 set", "noted in W&B, MLflow"),
     ("annotate", "failed", "W&B: UsageError: no API key configured", ""),
     ("hold", "done", "3 waiting jobs are held: scontrol release 331 lets them go", "3 waiting jobs held"),
     ("cancel-pending", "done", "3 waiting jobs are cancelled", "3 waiting jobs cancelled"),
     ("requeue", "skipped", "3 today already (max_per_day)", ""),
-    ("cancel", "lost", "watchdogd ended while it did this: look yourself, it is not done again", ""),
+    ("cancel", "lost", "watchdogd ended while it did this, and does not do it again", ""),
 )
-"""What can come of each action: its kind, state and outcome, and the outcome as a first line has it."""
+"""What can come of each action: kind, state, outcome, how a first line has it, why, and how by hand."""
+WORDS = {"exec": ("/work/notify-oncall", "llama-7b"), "resubmit": ("/work/train.slurm",)}
+
+
+def _record(
+    kind: str, state: str, outcome: str, short: str, why: str = "", by_hand: str = ""
+) -> ActionRecord:
+    action = Action(kind, WORDS.get(kind, ()))
+    return ActionRecord(
+        6, "llama-7b", "on_hang", action, NOW, state, outcome, NOW, short, why=why, by_hand=by_hand
+    )
 
 
 def actions() -> Events:
     """What watchdogd does by itself."""
-    context: Any = SimpleNamespace(speaker=lambda _run: None, incidents={})
-    for kind, state, outcome, short in DEEDS:
-        record = ActionRecord(6, "llama-7b", "on_hang", Action(kind), NOW, state, outcome, NOW, short)
-        yield f"action: {kind} {state}", RemediationContext.notice(context, [record], "", NOW)
-    several = [
-        ActionRecord(6, "llama-7b", "on_hang", Action(kind), NOW, state, outcome, NOW, short)
-        for kind, state, outcome, short in (DEEDS[1], DEEDS[3])
-    ]
+    run = SimpleNamespace(job_name="llama-7b", backend="slurm")
+    check = SimpleNamespace(name="llama-7b/job_liveness", run=run)
+    context: Any = SimpleNamespace(speaker=lambda _run: check, incidents={})
+    for deed in DEEDS:
+        record = _record(*deed)
+        yield f"action: {deed[0]} {deed[1]}", RemediationContext.notice(context, [record], "", NOW)
+    several = [_record(*deed) for deed in (DEEDS[1], DEEDS[3])]
     yield "action: several", RemediationContext.notice(context, several, "rank 3 in next_batch", NOW)
-    mixed = [
-        ActionRecord(6, "llama-7b", "on_hang", Action(kind), NOW, state, outcome, NOW, short)
-        for kind, state, outcome, short in (DEEDS[2], DEEDS[6], DEEDS[4])
-    ]
+    mixed = [_record(*deed) for deed in (DEEDS[2], DEEDS[6], DEEDS[4])]
     yield "action: some failed", RemediationContext.notice(context, mixed, "", NOW)
+
+
+def said_by_checks(folder: Path) -> Iterator[tuple[str, str, checks.Said]]:
+    """Check, target, and what it says of everything that can go wrong."""
+    yield "log_staleness", "llama-7b", checks.log(folder / "log")
+    yield "job_liveness", "llama-7b", checks.job_liveness()
+    yield "checkpoint_age", "llama-7b", checks.saved(folder / "saved")
+    yield "disk_quota", "scratch", checks.disk()
+    yield "nodes", "llama-7b", checks.nodes()
+    yield "gpu_health", "llama-7b", checks.gpus()
+    yield "watchdogd", "bloom-watch", checks.itself()
+    yield "drop-in", "cron.hourly/tidy", checks.dropins(folder)
+    yield "log_staleness", "llama-7b", unreadable.log(folder / "log")
+    yield "checkpoint_age", "llama-7b", unreadable.saved()
+    yield "disk_quota", "scratch", unreadable.disk()
+    yield "nodes", "llama-7b", unreadable.nodes()
+    yield "gpu_health", "llama-7b", unreadable.gpus()
+    yield "drop-in", "cron.hourly/tidy", unreadable.dropin(folder)
+    yield "own plugin", "waiting_jobs", unreadable.broken_off()
+
+
+def results() -> Iterator[tuple[str, Result]]:
+    """Title and result of all that the checks say."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for each in ("log", "saved"):
+            (folder / each).mkdir()
+        for check, _, said in said_by_checks(folder):
+            yield from ((f"{check}: {title}", result) for title, result in said)
 
 
 def messages() -> Iterator[tuple[str, Message]]:
@@ -267,21 +315,11 @@ def messages() -> Iterator[tuple[str, Message]]:
         for each in ("log", "saved"):
             (folder / each).mkdir()
         events = [
-            *of_check("log_staleness", "llama-7b", checks.log(folder / "log")),
-            *of_check("job_liveness", "llama-7b", checks.job_liveness()),
-            *of_check("checkpoint_age", "llama-7b", checks.saved(folder / "saved")),
-            *of_check("disk_quota", "scratch", checks.disk()),
-            *of_check("nodes", "llama-7b", checks.nodes()),
-            *of_check("gpu_health", "llama-7b", checks.gpus()),
-            *of_check("watchdogd", "bloom-watch", checks.itself()),
-            *of_check("drop-in", "cron.hourly/tidy", checks.dropins(folder)),
-            *of_check("log_staleness", "llama-7b", unreadable.log(folder / "log")),
-            *of_check("checkpoint_age", "llama-7b", unreadable.saved()),
-            *of_check("disk_quota", "scratch", unreadable.disk()),
-            *of_check("nodes", "llama-7b", unreadable.nodes()),
-            *of_check("gpu_health", "llama-7b", unreadable.gpus()),
-            *of_check("drop-in", "cron.hourly/tidy", unreadable.dropin(folder)),
-            *of_check("own plugin", "waiting_jobs", unreadable.broken_off()),
+            *(
+                each
+                for check, target, said in said_by_checks(folder)
+                for each in of_check(check, target, said)
+            ),
             *comings_and_goings(),
             *suspects(folder / "log"), *lives(), *people(), *actions(),
         ]  # fmt: skip
@@ -329,6 +367,7 @@ def _clean(text: str, folder: str) -> str:
         text.replace(f"{folder}/log", "/scratch/tr11")
         .replace(folder, "/scratch/tr11")
         .replace(host, "login1")
+        .replace(f"permission denied for {own_name()}", "permission denied for alice")
     )
 
 

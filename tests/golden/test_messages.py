@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
@@ -16,7 +17,7 @@ from tests.golden.messages import FILE, ISO, PATH, first_lines, rendered
 from watchdogd.daemon.self_monitoring import SUBJECTS
 from watchdogd.incidents import message_wording
 from watchdogd.notify.reports import Reports
-from watchdogd.plugin import Result
+from watchdogd.plugin import Result, Status
 from watchdogd.remediation.executor import _DOERS
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +113,76 @@ def test_an_alert_says_first_what_helps_then_since_when_and_last_how_to_answer()
         assert not any(re.search(r"\bsince \d", line) for line in lines), title
 
 
+COMMANDS = {
+    "watchdogd", "scontrol", "scancel", "sacct", "squeue", "sinfo", "sbatch", "srun", "du", "df", "free",
+    "ps", "ls", "chmod", "setfacl", "sed", "uptime", "kill", "/work/notify-oncall",
+}  # fmt: skip
+"""Programs that a message gives to type."""
+
+
+def _answers() -> Iterator[tuple[str, list[str]]]:
+    """Title and lines of what each message gives to do, and how to answer."""
+    for title, lines in _mails():
+        for at, line in enumerate(lines):
+            if line.startswith(("What you can do:", "Once you work on it")):
+                found = lines[at:]
+                yield title, found[: found.index("") if "" in found else len(found)]
+
+
+def test_a_block_to_copy_is_a_command_and_what_it_is_for_stands_above_it() -> None:
+    told = list(_answers())
+    assert len(told) > 200
+    for title, lines in told:
+        for before, line in pairwise(lines):
+            if line.startswith("    "):
+                assert line.split()[0] in COMMANDS, f"{title}: {line}"
+                acks = before.startswith("    ") and " ack " in f"{before} ack "
+                assert before.endswith(":") or acks, f"{title}: {line}"
+            elif line.endswith(":"):
+                assert line[0].isupper(), f"{title}: {line}"
+            else:
+                assert re.match(r"[A-Z].*\.", line), f"{title}: {line}"
+
+
+def test_what_watchdogd_will_do_comes_first_with_what_ends_that_and_is_not_asked_of_people() -> None:
+    promised = [
+        (title, lines) for title, lines in _mails() if any("watchdogd will" in each for each in lines)
+    ]
+    assert len(promised) > 4
+    for title, lines in promised:
+        text = "\n".join(lines)
+        assert text.index("watchdogd will") < text.index("What you can do"), title
+        assert "An acknowledgement or a silence stops that." in text, title
+        for command in ("watchdogd stacks", "scontrol requeue"):
+            at = next((at for at, line in enumerate(lines) if line.startswith(f"    {command}")), None)
+            assert at is None or lines[at - 1].startswith("Only if watchdogd could not "), (
+                f"{title}: {command}"
+            )
+
+
+def test_what_says_how_long_says_since_when_itself() -> None:
+    """The fault's begin is one field: no second "since" stands below."""
+    lasting = re.compile(r"\bfor \d+[smhd]|\b\d+[smhd]\w* (?:later than|after its)|\blast seen \d")
+    for title, found in messages.results():
+        if found.status is not Status.OK and not found.notice and lasting.search(found.summary):
+            assert found.since is not None, f"{title}: {found.summary}"
+
+
+def test_an_end_without_recovery_says_so_and_is_not_green() -> None:
+    for title, line in first_lines():
+        if line.startswith("[RESOLVED]") and re.search(r"no longer (?:judged|watched)|: not judged", line):
+            assert ": closed without recovery: " in line, f"{title}: {line}"
+    text = FILE.read_text(encoding="utf-8")
+    assert "\U0001f7e2 *[RESOLVED] llama-7b: closed without recovery" not in text
+
+
+def test_nothing_is_said_twice_of_one_incident() -> None:
+    """A change, a call and an end have words of their own."""
+    lives = [line for title, line in first_lines() if title.startswith("an incident: ") and "scratch" in line]
+    assert len(set(lives)) == len(lives) > 5
+    assert "\n  Worst: [CRITICAL] 98 % full\n" in FILE.read_text(encoding="utf-8")
+
+
 def test_one_thing_has_one_word_everywhere() -> None:
     """The words that CONTRIBUTING names are not replaced by those that it rules out."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -179,6 +250,5 @@ def test_no_action_no_report_and_nothing_that_people_do_is_missing() -> None:
     assert words - set(re.findall(r"wording\.(\w+)", source)) == {
         "acknowledged", "silenced", "unsilenced", "stopped", "reminder", "unacknowledged", "flapping",
         "switched", "follower", "first_line", "cut", "outcome", "upcoming", "_why", "fits", "joined", "_room",
-        "_begin",
-        "_others",
+        "beginning", "_others", "eased", "ActionWords",
     }, "what is new there needs a message in the file"  # fmt: skip

@@ -5,13 +5,20 @@ from __future__ import annotations
 import pytest
 
 from watchdogd.incidents import message_wording
+from watchdogd.incidents.message_wording import ActionWords
 
 
-def test_an_outcome_names_what_ends_something_first_and_always_why() -> None:
-    said = ["kill switch pressed by watchdogd", "no stacks: " + "py-spy says much " * 9, "job 7 requeued"]
+def test_an_outcome_names_each_failure_first_with_its_reason_where_there_is_room() -> None:
+    failed, pressed = (
+        ActionWords("requeue FAILED", "access denied"),
+        ActionWords("kill switch pressed by watchdogd"),
+    )
+    line = message_wording.outcome([failed, pressed], "on_hang", 10, "stall-1b")
+    assert line == "requeue FAILED (access denied), kill switch pressed by watchdogd (incident 10)"
+    said = [failed, ActionWords("no stacks", "py-spy says much " * 9), pressed]
     line = message_wording.outcome(said, "on_hang", 10, "stall-1b")
-    assert line == "kill switch pressed by watchdogd, job 7 requeued (on_hang, incident 10)"
-    long = message_wording.outcome(["x" * 200], "on_hang", 10, "stall-1b")
+    assert line == "requeue FAILED, no stacks, kill switch pressed by watchdogd (incident 10)"
+    long = message_wording.outcome([ActionWords("x" * 200)], "on_hang", 10, "stall-1b")
     assert long.endswith("… (on_hang, incident 10)")
     assert len(f"[ACTION] stall-1b: {long}") <= message_wording.LIMIT
 

@@ -45,7 +45,7 @@ def test_five_hundred_at_once_are_one_message_within_the_limits() -> None:
     desk.work()
     [one], [other] = slack.taken, mail.taken
     message = one.message
-    assert message.headline == ("[CRITICAL] bloom-watch: run-1, run-2, 498 more (500 messages in one round)")
+    assert message.headline == "[CRITICAL] run-1: no new line for 25m (and 499 more messages)"
     assert message.headline == other.message.headline
     assert message.incidents == tuple(range(500))
     assert len(message.body) <= BODY_LIMIT

@@ -7,11 +7,11 @@ import pytest
 
 from tests.notify.values import NOON, event, incident
 from watchdogd.history.sql import packed, unpacked
-from watchdogd.incidents.models import EventKind, IncidentEvent
+from watchdogd.incidents.models import EventKind, IncidentEvent, NextAction
 from watchdogd.notify.message import BODY_LIMIT, compose, test_message
 from watchdogd.notify.notification import Message
 from watchdogd.notify.routing import MessageRules, Route
-from watchdogd.plugin import STOPPED, Status
+from watchdogd.plugin import STOPPED, Advice, Status
 
 CHECK = "run-17/log_staleness"
 ROUTES = {CHECK: Route(("slack", "mail"), "https://example.org/run-17")}
@@ -28,7 +28,7 @@ def _one(*events: IncidentEvent, rules: MessageRules = RULES) -> str:
 
 def test_an_opening_says_what_since_when_where_why_and_what_to_type() -> None:
     text = _one(event(notes=("[WARNING] run-17/gpu_health: no data",), done=("took stacks of 8 ranks",)))
-    looks = f"What you can do:\n    watchdogd check {CHECK}\n\nSince "
+    looks = f"What you can do:\nTo look at it again now:\n    watchdogd check {CHECK}\n\nSince "
     assert text.startswith(f"[CRITICAL] run-17: no new line for 25m\n{looks}")
     assert re.search(r"\nSince \d+ \w+ [\d:]{8} \w+, for 25m\.\n", text)
     assert f"check {CHECK}" in text
@@ -46,13 +46,22 @@ def test_the_kill_switch_is_offered_where_a_guard_polls_it() -> None:
     assert "\n    watchdogd kill-switch run-17\n" in _one(event(polled=True))
 
 
-def test_the_body_begins_with_what_helps_and_what_watchdogd_does_next() -> None:
-    advice = ("watchdogd stacks run-17", "scontrol requeue 331")
-    text = _one(event(advice=advice, upcoming=("stacks", "requeue"), facts=("limit 10m: stale_after",)))
-    first = "What you can do:\n    watchdogd stacks run-17\n    scontrol requeue 331\n\nnext: stacks"
-    assert text.split("\n", 1)[1].startswith(first)
-    assert "\nnext: stacks, then requeue\nSince " in text
+def test_the_body_begins_with_what_watchdogd_will_do_and_what_helps() -> None:
+    advice = (
+        Advice("To see more:", "watchdogd stacks run-17", "stacks"),
+        Advice("To restart it:", "scontrol requeue 331", "requeue"),
+    )
+    facts = ("limit 10m: stale_after",)
+    text = _one(event(advice=advice, upcoming=(NextAction("requeue", "requeue its job"),), facts=facts))
+    assert text.split("\n", 1)[1].startswith(
+        "watchdogd will requeue its job. An acknowledgement or a silence stops that.\n\n"
+        "What you can do:\n"
+        "To see more:\n    watchdogd stacks run-17\n"
+        "Only if watchdogd could not requeue its job:\n    scontrol requeue 331\n\n"
+        "Since "
+    )
     assert "\nlimit 10m: stale_after\n" in text
+    assert "To restart it:\n    scontrol requeue 331\n" in _one(event(advice=advice))
     elsewhere = dataclasses.replace(RULES, command="watchdogd --home /work/w")
     assert "    watchdogd --home /work/w stacks run-17\n" in _one(event(advice=advice), rules=elsewhere)
 
@@ -95,11 +104,9 @@ def test_a_first_line_keeps_whom_the_evidence_accuses(target: str) -> None:
     assert "198, 199 are behind" in long, "nothing is lost"
 
 
-def test_of_a_run_that_its_kill_switch_stopped_the_answer_is_to_clear_it() -> None:
+def test_of_a_run_whose_kill_switch_is_set_nobody_is_told_to_press_it() -> None:
     about = incident(fault=STOPPED, details="whatever the words are")
-    text = _one(event(about=about))
-    assert text.count("\n    watchdogd kill-switch run-17 --clear\n") == 1
-    assert "kill-switch run-17\n" not in text
+    assert "kill-switch run-17\n" not in _one(event(about=about, polled=True))
     told = _one(event(details="iteration 811\nthe kill switch is set", polled=True))
     assert "\n    watchdogd kill-switch run-17\n" in told, "words are no evidence"
 
@@ -107,7 +114,6 @@ def test_of_a_run_that_its_kill_switch_stopped_the_answer_is_to_clear_it() -> No
 def test_a_command_can_be_pasted_whatever_the_name() -> None:
     about = incident(run="lauf ä $1", target="lauf ä $1", fault=STOPPED)
     text = _one(event(about=about))
-    assert "\n    watchdogd kill-switch 'lauf ä $1' --clear\n" in text
     assert "\n    watchdogd silence 'lauf ä $1' --for 2h\n" in text
 
 

@@ -627,7 +627,7 @@ def test_a_channel_for_which_there_is_no_thread_is_told_and_begins_later() -> No
     outbox.add([letter(now=time.time())])
     with patch("threading.Thread.start", side_effect=RuntimeError("can't start new thread")):
         said = outbox.start()
-        assert said.startswith("no thread for channel slack: this user has too many processes here, or ")
+        assert said.startswith("no alerts go out on slack: this user has too many processes here, or ")
     assert outbox.start() == ""
     wait_until(lambda: slack.taken, 60, "it is delivered")
     outbox.stop(30)

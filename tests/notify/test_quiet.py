@@ -58,9 +58,7 @@ def test_what_comes_by_night_comes_as_one_message_in_the_morning() -> None:
     assert slack.taken == []
     desk.work(2)
     [digest] = slack.taken
-    assert digest.message.headline == (
-        "[WARNING] bloom-watch: run-1, run-2, 3 more (6 messages in quiet hours)"
-    )
+    assert digest.message.headline == ("[WARNING] run-1: as it is (and 5 more messages)")
     for number in range(5):
         assert f"[WARNING] run-{number}: as it is" in digest.message.body
     assert {(each.incident, each.status) for each in digest.message.items} == {
@@ -97,7 +95,7 @@ def test_what_is_excepted_comes_at_once_with_what_waits_of_the_same_and_so_does_
     desk.work(60)
     assert slack.keys == ["1 CRITICAL@slack", "1 RESOLVED@slack"]
     desk.work(MORNING - desk.now)
-    assert slack.taken[-1].message.headline.endswith("run-2 (2 messages in quiet hours)")
+    assert slack.taken[-1].message.headline.endswith("(and 1 more message)")
 
 
 @pytest.mark.parametrize(("word", "urgent"), [("CRITICAL", False), ("WARNING", True)])
@@ -132,7 +130,7 @@ def test_what_is_over_by_the_morning_is_told_as_over() -> None:
     desk.add(_said(1, "RESOLVED", desk.now), _said(2, "RESOLVED", desk.now))
     desk.work(MORNING - desk.now)
     [digest] = slack.taken
-    assert digest.message.headline == "[INFO] bloom-watch: run-1, run-2 (4 messages in quiet hours)"
+    assert digest.message.headline == "[INFO] run-1: as it is (and 3 more messages)"
 
 
 def test_what_nobody_acknowledged_wakes_somebody() -> None:

@@ -156,8 +156,8 @@ def test_who_prints_nothing_is_judged_by_his_exit_code() -> None:
 @pytest.mark.parametrize(
     ("code", "output", "errors", "summary"),
     [
-        (127, "", "sh: no foo", "ended with exit code 127, which is no status (0 to 3): sh: no foo"),
-        (4, "hm", "", "ended with exit code 4, which is no status (0 to 3): hm"),
+        (127, "", "sh: no foo", "ended with exit code 127, not a valid status (0 to 3): sh: no foo"),
+        (4, "hm", "", "ended with exit code 4, not a valid status (0 to 3): hm"),
         (-11, "", "", "was killed by SIGSEGV"),
         (-9, "half", "", "was killed by SIGKILL: half"),
         (-64, "", "", "was killed by SIGRTMAX"),

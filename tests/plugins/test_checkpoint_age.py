@@ -262,7 +262,7 @@ def test_one_that_is_much_smaller_or_empty_is_told_once_it_is_written(saving: Sa
     saving.look(MINUTE)
     result = saving.look(2 * MINUTE)["content"]
     assert result.status is Status.WARNING
-    assert "the newest checkpoint may be cut: 1 kB where others have 4 kB" in text_of(result)
+    assert "the newest checkpoint looks truncated: 1 kB where others have 4 kB" in text_of(result)
     (path / "mp_rank_00.pt").unlink()
     os.utime(path, (saving.now, saving.now))
     saving.look()
@@ -343,7 +343,7 @@ def test_one_that_the_frameworks_tracker_does_not_name_yet_is_being_written(
     finish(1100)
     seen = saving.look()
     assert f"31m old\n{new}\n" in text_of(seen[""])
-    assert "may be cut" in text_of(seen["content"])
+    assert "looks truncated" in text_of(seen["content"])
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_a_frozen_disk_hangs_is_told_and_tried_once_until_it_answers(disk: Path)
     finally:
         subprocess.run(["fsfreeze", "-u", str(disk)], check=True)
     assert (first.status, second.status) == (Status.CRITICAL, Status.CRITICAL)
-    assert "writing hangs for 90s" in text_of(second)
+    assert "writes have not ended for 90s" in text_of(second)
     assert len(hanging) == 1
     wait_until(lambda: ended(hanging[0]), 30, "the one that hung has ended")
     assert write(disk, memory).status is Status.OK
@@ -129,4 +129,4 @@ def test_a_path_that_does_not_answer_is_critical_and_asked_once(
         first, second = look(point, memory)[""], look(point, memory, NOW + 60)[""]
     assert (first.status, second.status) == (Status.CRITICAL, Status.CRITICAL)
     assert f"\n{point}\n" in text_of(first)
-    assert "does not answer for 1m on" in text_of(second)
+    assert "has not answered for 1m on" in text_of(second)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.parsers.gpu_samples import sample
-from tests.plugins.words import text_of
+from tests.plugins.words import commands_of, text_of
 from watchdogd.batch.models import Job
 from watchdogd.batch.run_models import SURE
 from watchdogd.batch.snapshot import Snapshot
@@ -365,7 +365,7 @@ def test_a_hung_collective_names_its_suspects(machine: Machine) -> None:
     assert (hung.status, hung.trigger) == (Status.WARNING, "")
     assert "3 GPUs show full utilisation at 124 W" in text_of(hung)
     assert f"suspects, at 0 %: {HERE}/gpu2 (125 W)" in text_of(hung)
-    assert "watchdogd stacks run-17" in hung.advice
+    assert "watchdogd stacks run-17" in commands_of(hung)
     assert machine.bad(minutes=11) == {"collective": Status.CRITICAL}
     assert machine.bad(minutes=30) == {"collective": Status.CRITICAL}, "the suspect's idleness is told there"
     assert machine.look()["collective"].trigger == "on_hang"
@@ -435,10 +435,10 @@ def test_idle_gpus_while_the_job_runs(machine: Machine) -> None:
     assert machine.bad() == {}
     assert machine.bad(minutes=10) == {}
     idle = machine.look(minutes=6)["idle"]
-    assert (idle.status, "all 2 GPUs do nothing for 16m" in text_of(idle)) == (Status.WARNING, True)
+    assert (idle.status, "all 2 GPUs idle for 16m" in text_of(idle)) == (Status.WARNING, True)
     machine.tool("nvidia-smi", csv(WORKS, STALLED))
     idle = machine.look()["idle"]
-    assert f"1 of 2 GPUs does nothing for 18m: {HERE}/gpu1" in text_of(idle)
+    assert f"1 of 2 GPUs idle for 18m: {HERE}/gpu1" in text_of(idle)
     machine.tool("nvidia-smi", csv(WORKS, WORKS))
     assert machine.look()["idle"].status is Status.OK
     assert machine.bad(minutes=60) == {}
@@ -702,7 +702,7 @@ def test_a_node_that_is_told_of_keeps_its_figures_and_says_when_it_is_well_again
     assert (lost.status, lost.metrics["temperature"].value) == (Status.CRITICAL, 60.0)
     again = judged(alerts, node("node5", COOL, HOT), node("node6", COOL, HOT))["node5"]
     assert (again.status, again.metrics["temperature"].value) == (Status.OK, 71.0)
-    assert again.summary == "node5 has recovered"
+    assert again.summary == "node5 is healthy again"
 
 
 def test_a_gpu_that_is_lost_and_one_that_tells_nothing_have_no_figures() -> None:

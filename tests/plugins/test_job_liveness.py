@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.words import text_of
+from tests.plugins.words import commands_of, text_of
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import Job
 from watchdogd.batch.snapshot import Snapshot
-from watchdogd.plugin import SWITCH_LEFT, Plugin, Result, Run, Status
+from watchdogd.plugin import SWITCH_LEFT, Advice, Plugin, Result, Run, Status
 from watchdogd.plugins.job_liveness.check import job_liveness
 from watchdogd.system.account import user_name
 
@@ -198,7 +198,7 @@ def test_reasons_that_pass(watch: Watch, reason: str) -> None:
 def test_reasons_that_never_pass(watch: Watch, reason: str) -> None:
     result = the(watch.look(waiting(reason=reason)))
     assert result.status is Status.CRITICAL
-    assert "job 89 waits for ever" in text_of(result)
+    assert "job 89 waits forever" in text_of(result)
     assert reason in text_of(result)
     assert result.run_state == "waiting"
 
@@ -214,13 +214,13 @@ def test_a_fault_is_told_before_a_hold(watch: Watch) -> None:
     result = the(watch.look(waiting("89", "JobHeldUser"), waiting("90", "BadConstraints")))
     assert result.status is Status.CRITICAL
     assert "job 90" in text_of(result)
-    assert "scontrol release 89" in result.advice
+    assert "scontrol release 89" in commands_of(result)
 
 
 def test_what_asks_for_too_little_is_not_told_to_ask_for_less(watch: Watch) -> None:
     result = the(watch.look(waiting(reason="QOSMinGRES")))
     assert "asks for less than its QOS demands (QOSMinGRES" in text_of(result)
-    assert result.advice == ("scancel 89, and ask for more, or for another QOS",)
+    assert result.advice == (Advice("Cancel it, and ask for more, or for another QOS:", "scancel 89"),)
 
 
 def test_states_that_hold_a_job(watch: Watch) -> None:
@@ -249,14 +249,14 @@ def test_suspended_says_since_when_and_how_to_resume(watch: Watch) -> None:
     result = the(watch.look(job(state="SUSPENDED")))
     assert result.status is Status.WARNING
     assert "suspended for 1m" in text_of(result)
-    assert result.advice == ("scontrol resume 88",)
+    assert commands_of(result) == ["scontrol resume 88"]
 
 
 def test_completing_for_too_long(watch: Watch) -> None:
     assert the(watch.look(job(state="COMPLETING"))).status is Status.OK
     result = the(watch.look(job(state="COMPLETING"), after=1000))
     assert result.status is Status.WARNING
-    assert "job 88 has ended, but holds its nodes for 16m40s" in text_of(result)
+    assert "job 88 has ended, but has held its nodes for 16m40s" in text_of(result)
 
 
 def test_what_has_nodes_and_does_nothing_there_is_counted_apart(watch: Watch) -> None:
@@ -305,9 +305,9 @@ def test_a_state_that_nobody_knows_is_unknown_and_not_taken_for_running(watch: W
     watch.look(job())
     (result,) = watch.look(job(state="HIBERNATING", reason="Cooling"))
     assert result.status is Status.UNKNOWN
-    line = "not known whether it lives: job 88 is HIBERNATING (Cooling)"
+    line = "job 88 is HIBERNATING (Cooling), job state not known"
     assert result.summary.startswith(line)
-    assert (result.metrics["running"].value, result.advice) == (0, ("scontrol show job 88",))
+    assert (result.metrics["running"].value, commands_of(result)) == (0, ["scontrol show job 88"])
     watch.press()
     assert the(watch.look(job(state="HIBERNATING"))).status is Status.UNKNOWN
 
@@ -343,8 +343,8 @@ def test_a_job_that_is_renamed_is_not_gone(watch: Watch) -> None:
     assert result.status is Status.WARNING
     assert result.summary == "renamed to 'run 2', so its log, GPUs and memory are not judged"
     assert result.advice == (
-        "scontrol update JobId=88 JobName=tr11-176B-ml",
-        'write job_name = "run 2" under [runs.run-17]',
+        Advice("To give it its name back:", "scontrol update JobId=88 JobName=tr11-176B-ml"),
+        Advice('Or write job_name = "run 2" under [runs.run-17].'),
     )
     assert result.metrics["running"].value == 1
     assert the(watch.look()).status is Status.OK  # a moment out of the queue
@@ -606,7 +606,7 @@ def test_last_job_ended_well(watch: Watch) -> None:
     result = the(watch.look(ends=(end(at=START + 90, state="COMPLETED", exit_code=0),)))
     assert result.status is Status.WARNING
     assert "job 88 COMPLETED after 6m30s, nothing is queued" in text_of(result)
-    assert "watchdogd finish run-17" in result.advice
+    assert "watchdogd finish run-17" in commands_of(result)
 
 
 def test_the_end_stays_known_when_accounting_forgets(watch: Watch) -> None:
@@ -716,12 +716,12 @@ def test_a_run_never_seen_whose_name_somebody_elses_job_bears_is_a_warning(watch
     for after in (1, 600):
         result = the(watch.look(elsewhere=theirs, after=after))
         assert result.status is Status.WARNING
-        assert "jobs 7 of carol, 8 of dave bear its name" in text_of(result)
+        assert "jobs 7 of carol, 8 of dave have its name" in text_of(result)
         assert 'user = "carol" under [runs.run-17]' in text_of(result)
         assert result.metrics["elsewhere"].value == 2
     watch.press()
     result = the(watch.look(elsewhere=theirs[:1]))
-    assert (result.status, "but job 7 of carol bears its name" in text_of(result)) == (Status.WARNING, True)
+    assert (result.status, "but job 7 of carol has its name" in text_of(result)) == (Status.WARNING, True)
     assert 'user = "carol" under [runs.run-17]' in text_of(result)
     assert "elsewhere" not in the(watch.look(job(), elsewhere=theirs)).metrics
 
@@ -1029,7 +1029,7 @@ def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
     assert "crash loop: the last 3 jobs failed within minutes: FAILED (exit 1)" in text_of(result)
     assert "7 jobs are waiting" in text_of(result)
     assert notices(results) == []
-    assert "scontrol hold 89" in result.advice
+    assert "scontrol hold 89" in commands_of(result)
     ends = (*ends, end("93", at=watch.now + 30, started_at=watch.now + 1, exit_code=1))
     held = watch.look(waiting(tasks=6, reason="JobHeldUser"), ends=ends)
     assert (the(held).status, the(held, "crashes").status) == (Status.OK, Status.CRITICAL), "one cause"
@@ -1052,7 +1052,7 @@ def test_a_job_that_is_requeued_within_minutes_time_and_again_is_a_crash_loop(wa
     result = the(starts_anew(watch, "REQUEUED", 3), "crashes")
     assert result.status is Status.CRITICAL
     assert "crash loop: the last 3 attempts of job 88 failed within minutes: REQUEUED" in (result.summary)
-    assert "scontrol hold 88" in result.advice
+    assert "scontrol hold 88" in commands_of(result)
     assert the(watch.look(job(started_at=watch.now), after=700), "crashes").status is Status.OK
 
 
@@ -1193,19 +1193,19 @@ def test_not_obeyed_in_time_names_owner_and_scancel(watch: Watch) -> None:
     result = the(watch.look(job(), after=200))
     assert result.status is Status.CRITICAL
     assert f"still runs 16m40s after its kill switch was set by {ME}" in text_of(result)
-    assert result.advice == ("scancel 88",)
+    assert commands_of(result) == ["scancel 88"]
 
 
 def test_of_an_array_task_the_id_that_scancel_takes(watch: Watch) -> None:
     watch.look(job("90", id="88_3"))
     watch.press()
     result = the(watch.look(job("90", id="88_3"), after=1000))
-    assert result.advice == ("scancel 88_3",)
+    assert commands_of(result) == ["scancel 88_3"]
 
 
 def test_of_a_held_array_the_id_that_scontrol_takes(watch: Watch) -> None:
     result = the(watch.look(waiting("88", "JobHeldUser", id="88_[4-9%1]", tasks=6)))
-    assert result.advice == ("scontrol release '88_[4-9]'",)
+    assert commands_of(result) == ["scontrol release '88_[4-9]'"]
 
 
 def test_left_set_while_jobs_wait(watch: Watch) -> None:
@@ -1222,7 +1222,7 @@ def test_stopped_with_jobs_left(watch: Watch) -> None:
     watch.press()
     result = the(watch.look(waiting(tasks=3), ends=burnt("88", at=watch.now + 5)))
     assert result.status is Status.WARNING
-    assert f"stopped on request by {ME}, 3 jobs are waiting: wrong learning rate\n3 jobs are" in text_of(
+    assert f"stopped on request by {ME}: wrong learning rate; 3 jobs are waiting\n3 jobs are" in text_of(
         result
     )
 
@@ -1317,7 +1317,7 @@ def test_a_stopped_process_is_suspended(watch: Watch) -> None:
     result = the(watch.look(stopped, ends=None, backend="process"))
     assert result.status is Status.WARNING
     assert "suspended for 0s (stopped by a signal)" in text_of(result)
-    assert result.advice == ("kill -CONT 4711",)
+    assert commands_of(result) == ["kill -CONT 4711"]
 
 
 def test_a_process_that_cannot_be_looked_for_is_unknown(watch: Watch) -> None:

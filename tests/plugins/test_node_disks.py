@@ -64,7 +64,12 @@ def test_all_is_well_in_one_line() -> None:
             "node3:/tmp: missing (kein Verzeichnis)",
         ),
         (Disk(trouble="stat: permission denied did not answer"), "node3:/tmp", Status.CRITICAL, "does not"),
-        (Disk(trouble="verboten", errno=errno.EACCES), "node3:/tmp", Status.UNKNOWN, "may not be entered"),
+        (
+            Disk(trouble="verboten", errno=errno.EACCES),
+            "node3:/tmp",
+            Status.UNKNOWN,
+            "permission denied for ",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_of_its_node_alone(disk: Disk, subject: str, status: Status, why: str) -> None:

@@ -138,7 +138,7 @@ def test_no_text_of_sshare_breaks_it(text: str) -> None:
         ),
         (400, None, Status.WARNING, "p1: 400 of 10,000 GPU hours left"),
         (90, None, Status.CRITICAL, "p1: 90 of 10,000 GPU hours left"),
-        (-70, 0.0, Status.CRITICAL, "no GPU hours are left to p1: 10,070 of 10,000 used"),
+        (-70, 0.0, Status.CRITICAL, "p1 has no GPU hours left: 10,070 of 10,000 used"),
     ],
 )
 def test_judged(left: float, ends_in: float | None, status: Status, summary: str) -> None:

@@ -89,7 +89,12 @@ def test_under_pbs(desk: Desk) -> None:
 def test_somebody_elses_job_is_left_to_its_owner(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     desk.jobs = (replace(JOB, user="ann"),)
-    assert desk.do("cancel") == ActionOutcome("job 501 is ann's, who alone may: scancel 501", ok=False)
+    assert desk.do("cancel") == ActionOutcome(
+        "job 501 is ann's, who alone may: scancel 501",
+        ok=False,
+        why="job 501 is ann's",
+        by_hand="scancel 501",
+    )
     assert desk.ran == []
 
 

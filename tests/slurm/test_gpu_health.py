@@ -35,7 +35,7 @@ HEADER = "index, utilization.gpu [%], power.draw [W], power.limit [W], memory.us
 WORKS, WAITS, STALLED = (99, 640), (100, 123), (0, 125)
 
 
-ADVICE = "\nleave it out of the next job: --exclude="
+ADVICE = "\nsbatch --exclude="
 
 
 @dataclass
@@ -75,7 +75,13 @@ class Lab:
         return {
             each["subject"] or "": (
                 each["status"],
-                "\n".join([each["summary"], *each.get("facts", ()), *each.get("advice", ())]),
+                "\n".join(
+                    [
+                        each["summary"],
+                        *each.get("facts", ()),
+                        *(line for one in each.get("advice", ()) for line in one.values()),
+                    ]
+                ),
             )
             for each in found
         }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster import Cluster
-from tests.plugins.words import text_of
+from tests.plugins.words import commands_of, text_of
 from tests.waiting import wait_until
 from watchdogd.batch import slurm_snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
@@ -118,7 +118,7 @@ def test_held_by_its_user_and_released_as_told(slurm: Cluster, watch: Watch) -> 
     submit(slurm, "exec sleep 3600", "--hold", "--array=1-4%1")
     held = watch.until("held by its user, waits until it is released", "(JobHeldUser, alice)")
     assert held.status is Status.WARNING
-    (mend,) = held.advice
+    (mend,) = commands_of(held)
     assert mend.startswith("scontrol release ")
     slurm.run_as("alice", ["bash", "-c", mend])
     watch.until("runs for", "3 waiting")

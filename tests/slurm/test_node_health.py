@@ -34,7 +34,7 @@ def test_a_drained_node_of_a_colleagues_job_and_too_few_spare_ones(slurm: Cluste
     slurm.drain("node3", "bad | DIMM")
     found = looked(slurm, home)
     assert {subject: each["status"] for subject, each in found.items()} == {"": "WARNING", "node2": "WARNING"}
-    assert found[""]["summary"] == "1 of 3 nodes in gpu is idle, 2 out of service, 2 wanted"
+    assert found[""]["summary"] == "only 1 spare node in partition gpu, 2 wanted, 2 out of service"
     assert "by root: bad | DIMM" in found[""]["details"]
     mild = "Kill task failed (mostly a healthy node: a process was slow to die)"
     assert found["node2"]["summary"] == f"node2: draining by root: {mild}"

@@ -167,9 +167,7 @@ def test_a_run_of_somebody_who_does_not_count_is_a_warning_with_the_line_to_add(
     assert team.say("bob", "tick").returncode == 0  # from now on it is bob who watches
     for user in ("bob", "alice"):
         done = team.say(user, "check", "plain-1b/job_liveness")
-        assert (done.returncode, f"job {job} of alice bears its name" in done.stdout) == (1, True), (
-            done.stdout
-        )
+        assert (done.returncode, f"job {job} of alice has its name" in done.stdout) == (1, True), done.stdout
         assert 'user = "alice" under [runs.plain-1b]' in done.stdout
         found = json.loads(team.say(user, "doctor", "--json").stdout)["findings"]
         told = {each["text"]: each["fix"] for each in found if each["topic"] == "users"}

@@ -249,7 +249,7 @@ def _status(latest: list[Observation], book: AlertState) -> dict[str, Any]:
             "successor": {"job_id": "88413", "state": "PENDING", "reason": "Dependency"},
         },
         "incidents": [incident_json(each) for each in open_incidents(book)],
-        "actions": [{**asked, "action": "requeue", "began": None}],
+        "actions": [{**asked, "action": "requeue", "will": "requeue its job", "began": None}],
         "switches": [{**pressed, "at": iso(NOW - 240), "reason": "before the maintenance"}],
         "gaps": [],
         "checks": [observation_json(each) for each in latest],

@@ -151,14 +151,14 @@ def test_of_an_incident_the_end_of_the_log_is_seen_and_the_rest_unfolds(browser:
     with tab(browser) as seen:
         seen.page.goto(file.as_uri())
         first = seen.page.locator("#incident-9")
-        assert "ACTION pending: requeue (on_hang)" in first.inner_text()
+        assert "watchdogd will requeue its job (on_hang)" in first.inner_text()
         assert (
             first.locator("pre")
             .first.inner_text()
             .endswith("iteration 81240/105000 | lm loss: 2.030 | 3.05 s")
         )
         advice = ["watchdogd stacks glide-xl", "scontrol requeue 331"]
-        assert first.locator("ul.advice li").all_inner_texts() == advice
+        assert first.locator("ul.advice code").all_inner_texts() == advice
         assert "2 ranks (n017) stand in next_batch" not in first.inner_text()
         seen.page.locator("#incident-9 summary").focus()
         seen.page.keyboard.press("Enter")

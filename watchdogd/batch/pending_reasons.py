@@ -21,56 +21,72 @@ class Wait(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PendingReason:
-    """A judged reason: `why` in words, `fix` the command that helps (`{id}` stands for the job)."""
+    """A judged reason: `why` in words, and what helps.
+
+    `fix` is the command, in which `{id}` stands for the job, `then` what is to be done after it; `by_admin`:
+    the administrators alone may give it.
+    """
 
     wait: Wait
     why: str = ""
     fix: str = ""
+    then: str = ""
+    by_admin: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """Return what the command is for."""
+        if self.by_admin:
+            return "Ask the cluster's administrators to do this:"
+        return f"Cancel it, {self.then}:" if self.then else "To let it start:"
 
     def fix_for(self, job_id: str) -> str:
-        return self.fix.format(id=job_id)
+        """Return what helps in one line."""
+        typed = self.fix.format(id=job_id)
+        if self.by_admin:
+            return f"ask the cluster's administrators to '{typed}'"
+        return ", ".join(filter(None, (typed, self.then)))
 
 
 _RELEASE = "scontrol release {id}"
-_AGAIN = "scancel {id}, and submit it anew with what this cluster has"
-_ADMIN = "ask the cluster's administrators to 'scontrol release {id}'"
-_LIMIT = "scancel {id}, and ask for less, or ask the administrators for more"
-_MORE = "scancel {id}, and ask for more, or for another QOS"
+_AGAIN = "scancel {id}", "and submit it anew with what this cluster has"
+_ANEW = "scancel {id}", "and submit it anew"
+_ADMIN = "scontrol release {id}", "", True
+_LIMIT = "scancel {id}", "and ask for less, or ask the administrators for more"
+_MORE = "scancel {id}", "and ask for more, or for another QOS"
 
 _KNOWN = {
     "JobHeldUser": PendingReason(Wait.HELD, "held by its user", _RELEASE),
     "job requeued in held state": PendingReason(Wait.HELD, "requeued and held", _RELEASE),
-    "JobHeldAdmin": PendingReason(Wait.NEVER, "held by an administrator", _ADMIN),
+    "JobHeldAdmin": PendingReason(Wait.NEVER, "held by an administrator", *_ADMIN),
     "launch failed requeued held": PendingReason(
         Wait.NEVER, "its launch failed and Slurm holds it", _RELEASE
     ),
     "DependencyNeverSatisfied": PendingReason(
-        Wait.NEVER, "a job it depends on ended otherwise than it asks", "scancel {id}, and submit it anew"
+        Wait.NEVER, "a job it depends on ended otherwise than it asks", *_ANEW
     ),
-    "BadConstraints": PendingReason(Wait.NEVER, "no node has what it asks for", _AGAIN),
+    "BadConstraints": PendingReason(Wait.NEVER, "no node has what it asks for", *_AGAIN),
     "PartitionTimeLimit": PendingReason(
         Wait.NEVER,
         "it asks for more time than its partition gives",
         "scontrol update JobId={id} TimeLimit=<the partition's limit>",
     ),
-    "MaxMemPerLimit": PendingReason(Wait.NEVER, "it asks for more memory than its partition gives", _AGAIN),
+    "MaxMemPerLimit": PendingReason(Wait.NEVER, "it asks for more memory than its partition gives", *_AGAIN),
     "PartitionNodeLimit": PendingReason(
-        Wait.NEVER, "it asks for more nodes than its partition gives", _AGAIN
+        Wait.NEVER, "it asks for more nodes than its partition gives", *_AGAIN
     ),
-    "InvalidAccount": PendingReason(Wait.NEVER, "its account is not valid", _AGAIN),
-    "InvalidQOS": PendingReason(Wait.NEVER, "its QOS is not valid", _AGAIN),
-    "AccountNotAllowed": PendingReason(Wait.NEVER, "its account may not use this partition", _AGAIN),
-    "QOSNotAllowed": PendingReason(Wait.NEVER, "its QOS may not use this partition", _AGAIN),
-    "ReservationDeleted": PendingReason(Wait.NEVER, "its reservation is gone", _AGAIN),
-    "ReservationInvalid": PendingReason(Wait.NEVER, "its reservation is not valid", _AGAIN),
-    "BurstBufferOperation": PendingReason(
-        Wait.NEVER, "its burst buffer failed and Slurm holds it", "scancel {id}, and submit it anew"
-    ),
-    "QOSUsageThreshold": PendingReason(Wait.NEVER, "its account has used more than its QOS allows", _LIMIT),
+    "InvalidAccount": PendingReason(Wait.NEVER, "its account is not valid", *_AGAIN),
+    "InvalidQOS": PendingReason(Wait.NEVER, "its QOS is not valid", *_AGAIN),
+    "AccountNotAllowed": PendingReason(Wait.NEVER, "its account may not use this partition", *_AGAIN),
+    "QOSNotAllowed": PendingReason(Wait.NEVER, "its QOS may not use this partition", *_AGAIN),
+    "ReservationDeleted": PendingReason(Wait.NEVER, "its reservation is gone", *_AGAIN),
+    "ReservationInvalid": PendingReason(Wait.NEVER, "its reservation is not valid", *_AGAIN),
+    "BurstBufferOperation": PendingReason(Wait.NEVER, "its burst buffer failed and Slurm holds it", *_ANEW),
+    "QOSUsageThreshold": PendingReason(Wait.NEVER, "its account has used more than its QOS allows", *_LIMIT),
     "JobHoldMaxRequeue": PendingReason(Wait.NEVER, "requeued too often, so Slurm holds it", _RELEASE),
     "MaxRequeue": PendingReason(Wait.NEVER, "requeued too often, so Slurm holds it", _RELEASE),
-    "DeadLine": PendingReason(Wait.NEVER, "its deadline cannot be met", _AGAIN),
-    "AssociationResourceLimit": PendingReason(Wait.NEVER, "its association's limit", _LIMIT),
+    "DeadLine": PendingReason(Wait.NEVER, "its deadline cannot be met", *_AGAIN),
+    "AssociationResourceLimit": PendingReason(Wait.NEVER, "its association's limit", *_LIMIT),
 }
 _OF_STATES = {
     "SPECIAL_EXIT": PendingReason(
@@ -83,14 +99,14 @@ _LIKE = (
         re.compile(r".*requeued[ _]held"),
         PendingReason(Wait.NEVER, "its start failed and Slurm holds it", _RELEASE),
     ),
-    (re.compile(r"QOSMin\w+"), PendingReason(Wait.NEVER, "it asks for less than its QOS demands", _MORE)),
+    (re.compile(r"QOSMin\w+"), PendingReason(Wait.NEVER, "it asks for less than its QOS demands", *_MORE)),
     (
         re.compile(r"(QOS|Assoc)(Max\w*Per(Job|Node)\w*|MaxWall\w*|Max\w*MinutesPerJob\w*)"),
-        PendingReason(Wait.NEVER, "it asks for more than its limit lets one job have", _LIMIT),
+        PendingReason(Wait.NEVER, "it asks for more than its limit lets one job have", *_LIMIT),
     ),
     (
         re.compile(r"(QOS|Assoc)(Grp|Max)(?!\w*Run)\w*(Minutes|Wall)\w*"),
-        PendingReason(Wait.NEVER, "the budget that its limit counts is used up", _LIMIT),
+        PendingReason(Wait.NEVER, "the budget that its limit counts is used up", *_LIMIT),
     ),
 )
 """Reasons of one kind by their words: the first that fits counts. Group minutes and group wall time are
@@ -98,10 +114,8 @@ budgets: used up, they come back only as the usage decays."""
 _NOT_PERMITTED = re.compile(r"Job's[ _](account|QOS)[ _]not[ _]permitted[ _]")
 """`Job's account not permitted to use this partition (gpu allows a,b not c)`: slurmctld's own sentence."""
 _PBS_HELD = PendingReason(Wait.HELD, "held by its user", "qrls {id}")
-_PBS_KEPT = PendingReason(
-    Wait.NEVER, "held by the system or an operator", "ask the cluster's administrators to 'qrls -h so {id}'"
-)
-_PBS_NEVER = PendingReason(Wait.NEVER, "no node has what it asks for", "qdel {id}, and submit it anew")
+_PBS_KEPT = PendingReason(Wait.NEVER, "held by the system or an operator", "qrls -h so {id}", "", True)
+_PBS_NEVER = PendingReason(Wait.NEVER, "no node has what it asks for", "qdel {id}", "and submit it anew")
 
 
 def judge(reason: str, state: str = "PENDING") -> PendingReason:

@@ -104,7 +104,7 @@ def _node(line: str, between: str) -> SlurmNode:
     fields = line.split(between, _FIELDS - 1)
     match = _STATE.fullmatch(fields[2].strip().lower()) if len(fields) == _FIELDS else None
     if match is None:
-        raise UnreadableError(f"sinfo printed what is no node: '{line[:120]}'")
+        raise UnreadableError(f"sinfo printed something other than a node: '{line[:120]}'")
     name, partition, _, since, by, reason = (field.strip() for field in fields)
     reason_text = "" if reason.lower() == "none" else slurmtext.text(reason)
     return SlurmNode(

@@ -220,7 +220,7 @@ class Chain:
     def troubles(self, now: float) -> list[str]:
         """Return the problems found at the last query, a line each."""
         left = self.left(now)
-        ends = f"this link ends at {local_time(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
+        ends = f"this one ends at {local_time(now + left)}, in {format_duration(left)}" if left < 1e9 else ""
         successor = self._successor
         why = self._unfollowed(now, left) if successor is None else self._held_up(successor, left)
         if why:
@@ -236,7 +236,7 @@ class Chain:
             return ""
         asked = "sbatch is asked for one, and has not answered yet" if self._submitting else ""
         why = self._trouble or asked or "it was submitted, but is not in the queue"
-        return f"no successor waits: {why}"
+        return f"the next watchdog job is not queued: {why}"
 
     def _held_up(self, successor: Job, left: float) -> str:
         """Return why the successor will not start or, near the end, what it waits for; else empty."""

@@ -46,7 +46,8 @@ def nagios(name: str, observations: Sequence[Observation]) -> str:
     head = f"{name} {worst(observations).name} - {_nagios_text(first.result.summary)}{_others(ordered)}"
     data = _bounded([_perfdata(label, metric) for seen in ordered for label, metric in _labelled(seen)])
     lines = [f"{seen.result.status.name} - {_nagios_text(seen.result.summary)}" for seen in others]
-    below = (*first.result.facts, *first.result.advice, *clean(first.result.details).splitlines())
+    advice = (line for each in first.result.advice for line in each.lines)
+    below = (*first.result.facts, *advice, *clean(first.result.details).splitlines())
     lines += map(_nagios_text, below)
     left = len(lines) - _LINES
     more = [f"and {left} more: watchdogd check {_nagios_text(name)} --json"] if left > 0 else []

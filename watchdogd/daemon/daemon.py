@@ -236,12 +236,12 @@ class Daemon:
         for text in troubles[self._logged :]:
             self._engine.tell(text)
         self._logged = len(troubles)
+        broken = [trouble for trouble in self._outbox.troubles if trouble.broken]
         self._engine.troubles["delivery"] = "; ".join(
-            f"channel {trouble.channel} delivers nothing for {age(now - trouble.since)}: "
-            f"{trouble.failure} ({trouble.waiting} waiting)"
-            for trouble in self._outbox.troubles
-            if trouble.broken
+            f"channel {each.channel} does not deliver: {each.failure} ({each.waiting} waiting)"
+            for each in broken
         )
+        self._engine.began["delivery"] = min((each.since for each in broken), default=now)
 
     def _exchange(self, setup: Setup) -> None:
         """Deliver through the channels of a new configuration; what waits goes over to them."""

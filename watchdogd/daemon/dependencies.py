@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from watchdogd.checks.node_checks import ASK_SLURM
 from watchdogd.daemon.registry.plugin_registry import Source
 from watchdogd.daemon.snapshots import backend_of, needs_look
 from watchdogd.daemon.workers.worker_protocol import Call
 from watchdogd.incidents.models import SELF
-from watchdogd.plugin import Result, Status, ok, unknown
+from watchdogd.plugin import Advice, Result, Status, ok, unknown
 from watchdogd.system import pathname
 from watchdogd.system.bounded_io import BoundedIO, StuckError
 from watchdogd.system.clock import fresh
@@ -58,9 +59,8 @@ def queue_result(snapshot: Snapshot, checks: Sequence[str] = ()) -> Result:
     """
     if snapshot.jobs is not None:
         return ok("the batch system says what runs").ending("the batch system answers again")
-    who = "Slurm does not" if snapshot.backend == "slurm" else f"nobody ({snapshot.backend}) can"
-    told = unknown(f"{who} say what runs: {snapshot.trouble}")
-    return told.saying(_unwatched(checks), advice=["scontrol ping"] if snapshot.backend == "slurm" else [])
+    told = unknown(f"{snapshot.trouble}, job state not known")
+    return told.saying(_unwatched(checks), advice=ASK_SLURM if snapshot.backend == "slurm" else [])
 
 
 def _unwatched(checks: Sequence[str]) -> str:
@@ -220,7 +220,7 @@ class Probes:
             trouble,
             f"asked for no more than {', '.join(dependency.folders[:5])}, for {PROBE_DEADLINE:g} s",
             _unwatched(dependency.checks),
-            advice=["ask the cluster's administrators; jobs that need it hang meanwhile"],
+            advice=[Advice("Ask the cluster's administrators; jobs that need it hang meanwhile.")],
         )
 
     def explains(self, key: str, dependencies: Mapping[str, Dependency]) -> bool:

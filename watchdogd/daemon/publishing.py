@@ -112,9 +112,9 @@ class StatusLines(_Places):
         try:
             self._at(path).attempt(partial(append, path, text, self._home))
         except OSError as error:
-            return f"the pulse {path} cannot be written: {error.strerror}"
+            return f"the pulse file {path} is not updated: {error.strerror}"
         except WatchdogError as error:
-            return f"the pulse cannot be written: {error}"
+            return f"a pulse file is not updated: {error}"
         return ""
 
 

@@ -23,7 +23,16 @@ from watchdogd.home.touchfile import one_line
 from watchdogd.incidents.models import SELF, EventKind, IncidentEvent
 from watchdogd.remediation import evidence
 from watchdogd.remediation.executor import LATE, Executor, do
-from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, ActionRecord, ActionTask
+from watchdogd.remediation.models import (
+    BEGUN,
+    DONE,
+    EVIDENCE,
+    FAILED,
+    LOST,
+    ActionOutcome,
+    ActionRecord,
+    ActionTask,
+)
 from watchdogd.remediation.policy import ActionLimits, ActionRequest, decide, forget, pending
 from watchdogd.units import iso
 
@@ -123,7 +132,7 @@ class Remediation:
         for record, outcome in self._executor.reports():
             state = DONE if outcome.ok else FAILED
             self._details[record.key] = outcome.details
-            self._end(record, state, outcome.text, now, short=outcome.short)
+            self._end(record, state, outcome.text, now, outcome)
 
     def _take_submissions(self, submissions: Iterable[Submission]) -> None:
         """Take in the ends of actions that an earlier daemon began and reported through the inbox."""
@@ -145,16 +154,21 @@ class Remediation:
             if record.action.harmless:
                 self._records = tuple(each for each in self._records if each is not record)
             else:
-                text = "watchdogd ended while it did this: look yourself, it is not done again"
+                text = "watchdogd ended while it did this, and does not do it again"
                 self._end(record, LOST, text, now)
 
-    def _end(self, record: ActionRecord, state: str, outcome: str, now: float, short: str = "") -> None:
+    def _end(
+        self, record: ActionRecord, state: str, outcome: str, now: float, said: ActionOutcome | None = None
+    ) -> None:
+        said = said or ActionOutcome(outcome)
         ended = replace(
             record,
             state=state,
             outcome=" ".join(outcome.split()),
             ended_at=now,
-            short=" ".join(short.split()),
+            short=" ".join(said.short.split()),
+            why=" ".join(said.why.split()),
+            by_hand=said.by_hand,
             owed=record.action != EVIDENCE or bool(self._details.get(record.key)),
         )
         self._records = tuple(ended if each.key == ended.key else each for each in self._records)
@@ -205,6 +219,7 @@ class Remediation:
                 "run": case.run,
                 "trigger": case.trigger,
                 "action": action.label,
+                "will": action.next.words,
                 "began": None if began is None else iso(began),
             }
             for case, action, began in pending(cases, self._records)
@@ -231,7 +246,7 @@ class Remediation:
             details="\n\n".join(filter(None, [event.details, *news])),
             notes=(*event.notes, *places),
             done=(*event.done, *done),
-            upcoming=tuple(dict.fromkeys(action.label for _, action, _ in pending(mine, self._records))),
+            upcoming=tuple(dict.fromkeys(action.next for _, action, _ in pending(mine, self._records))),
         )
 
 

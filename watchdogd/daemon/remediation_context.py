@@ -128,6 +128,7 @@ class RemediationContext:
         about = self.incidents.get(first.incident)
         target = first.run or (about.target if about else self.setup.config.daemon.name)
         told = sorted(records, key=lambda each: each.weight)
+        job_name = check.run.job_name if check and check.run and check.run.backend == "slurm" else ""
         trigger = next((record.trigger for record in records if record.trigger), "")
         return IncidentEvent(
             EventKind.NOTICE,
@@ -139,7 +140,8 @@ class RemediationContext:
             details,
             about,
             label="ACTION",
-            facts=tuple(map(str, records)),
+            facts=tuple(filter(None, (each.fact for each in told))),
+            advice=tuple(dict.fromkeys(filter(None, (each.advice(job_name) for each in told)))),
         )
 
     def _pulled(self, check: Check, incident: Incident) -> Iterator[ActionRequest]:

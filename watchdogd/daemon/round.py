@@ -28,6 +28,7 @@ from watchdogd.home import markers, switches
 from watchdogd.incidents import evaluate, message_wording
 from watchdogd.incidents.models import SELF, EventKind, IncidentEvent, Observation
 from watchdogd.notify.message import compose
+from watchdogd.plugin import Advice
 from watchdogd.remediation import stall_inquiry
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Engine:
         self.setup = setup
         self.alerts = past.alerts
         self._itself = SelfMonitoring()
-        self.troubles = self._itself.troubles
+        self.troubles, self.began = self._itself.troubles, self._itself.began
         self.link: dict[str, Any] | None = None
         self.gaps: tuple[Gap, ...] = ()
         self._execution = CheckRunner(
@@ -369,7 +370,8 @@ class Engine:
             self._publish(now)
             self._unwritten = ""
         except (WatchdogError, OSError) as error:  # it was judged already: the next round tells
-            self._unwritten = f"home cannot be written: {getattr(error, 'strerror', None) or error}"
+            why = getattr(error, "strerror", None) or error
+            self._unwritten = f"the watchdog's home cannot be written: {why}"
 
     def _declared(self) -> dict[str, Any]:
         """Return what the checks declare, made anew only where they are others."""
@@ -431,7 +433,7 @@ def _is_polled(home: str, run: str, since: float) -> bool:
 
 def stop_event(name: str, by: str, reason: str, now: float) -> IncidentEvent:
     """Report that somebody stopped the watchdog of this name."""
-    again = ("to watch again:", "watchdogd start")
+    again = (Advice("To watch again:", "watchdogd start"),)
     text = message_wording.stopped(by, reason)
     return IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, advice=again, calm=True)
 
@@ -450,8 +452,8 @@ def touch_events(
     for (run, _), touches in touched.items():
         check = speaker(run)
         name = check.name if check else SELF
-        again: tuple[str, ...] = ()
+        again: tuple[Advice, ...] = ()
         if touches[-1].switch == "kill" and not touches[-1].cleared:
-            again = ("to let it run again:", f"watchdogd kill-switch {shlex.quote(run)} --clear")
+            again = (Advice("To let it run:", f"watchdogd kill-switch {shlex.quote(run)} --clear"),)
         words = message_wording.switched(touches)
         yield IncidentEvent(EventKind.NOTICE, now, name, run, run, words, advice=again)

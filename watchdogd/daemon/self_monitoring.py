@@ -11,7 +11,7 @@ from typing import Any
 from watchdogd.daemon.setup import Setup
 from watchdogd.errors import Problem
 from watchdogd.incidents.models import DELIVERY, SELF, Observation
-from watchdogd.plugin import Metric, Result, Status, notice
+from watchdogd.plugin import Advice, Metric, Result, Status, notice
 from watchdogd.system.number import count
 
 SUBJECTS = (
@@ -31,15 +31,40 @@ SUBJECTS = (
 )
 """What the daemon says of itself, under the check SELF."""
 
-BEARABLE = frozenset({"config", "answers"})
-"""Those that leave nobody unwatched: the last good configuration goes on."""
+BEARABLE = frozenset({"config", "answers", "delivery"})
+"""Those that leave nobody unwatched: the last good configuration goes on, other channels deliver."""
+MEANS = {
+    "history": "events are not recorded",
+    "inbox": "acknowledgements are not taken in",
+    "drop-ins": "new drop-ins are not taken up",
+}
+"""What a trouble means for people, where its own words do not say that."""
 PLUGINS_LIMIT = 500
 """Characters that are told of plugins that are not used; `watchdogd plugins` lists them all."""
 
 SHOWN = 5
 """Plugins of which the fix is named."""
-ADVICE = {"config": "correct config.toml, and see what counts: watchdogd config"}
-"""What helps with a trouble, where it is not the doctor."""
+_ROOM = Advice("If the disk is full, make room; to see how full it is:", "df -h")
+ADVICE = {
+    "engine": (
+        Advice("This machine has too many processes or threads; to see how many:", "ps -eLf | wc -l"),
+    ),
+    "history": (Advice("Alerts still go out; what happens meanwhile may be missing later."), _ROOM),
+    "config": (Advice("Correct config.toml; the last good one counts meanwhile:", "watchdogd config"),),
+    "channels": (
+        Advice("Correct the channel in config.toml or its secret; to test it:", "watchdogd notify --test"),
+    ),
+    "answers": (Advice("Give the bot the missing rights; alerts go out all the same.", ""),),
+    "delivery": (Advice("To see what waits, and why:", "watchdogd outbox"),),
+    "workers": (
+        Advice("Nothing but a reboot of this machine ends it; its file system may not answer:", "df -h"),
+    ),
+    "chain": (Advice("To see what Slurm says of the next job:", "watchdogd status"),),
+    "home": (_ROOM,),
+    "publishing": (_ROOM,),
+    "pulse": (Advice("Correct [pulse] in config.toml, or what lies at its path."),),
+}
+"""What helps with a trouble, by subject; where nothing is known, the doctor looks."""
 _PATH = re.compile(r"""(?<![\w/:.])(?:/[^\s/:;,'"()]+)+/([^\s/:;,'"()]+)""")
 """Path below a folder of the root; its last part."""
 
@@ -50,10 +75,12 @@ class SelfMonitoring:
     """`troubles` are the daemon's own, by subject of SUBJECTS.
 
     Whoever finds one writes it there (empty: none), and the next round judges it as it judges any check.
+    `began`: since when, in seconds since the epoch, where whoever finds it knows that.
     """
 
     def __init__(self) -> None:
         self.troubles = dict.fromkeys(SUBJECTS, "")
+        self.began: dict[str, float] = {}
         self._notices: list[Result] = []
         self._unusable: tuple[Problem, ...] = ()
 
@@ -82,9 +109,13 @@ class SelfMonitoring:
         for subject, text in self.troubles.items():
             bad = Status.WARNING if subject in BEARABLE else Status.CRITICAL
             status = bad if text else Status.OK
-            summary = text or f"{subject}: no trouble"
+            meaning = f"{MEANS[subject]}: " if subject in MEANS else ""
+            summary = f"{meaning}{text}" if text else f"{subject}: no trouble"
             said = Result(status, summary, recorded.get(subject, {}), subject=subject)
-            said = said.saying(advice=[ADVICE.get(subject, "watchdogd doctor")] if text else [])
+            look = Advice("To see what is wrong:", "watchdogd doctor")
+            said = said.saying(advice=(*ADVICE.get(subject, ()), look) if text else ())
+            if text and subject in self.began:
+                said = said.dated(self.began[subject])
             yield _pathless(said).ending(f"{subject} is fine again")
 
     def _of_plugins(self, unusable: tuple[Problem, ...]) -> Result:
@@ -94,7 +125,7 @@ class SelfMonitoring:
             self._unusable = unusable
         text = "; ".join(each.what for each in unusable)[:PLUGINS_LIMIT] or "plugins are fine"
         said = Result(Status.WARNING if unusable else Status.OK, text, subject="plugins")
-        said = said.saying(advice=[each.fix for each in unusable[:SHOWN]])
+        said = said.saying(advice=map(Advice.of, unusable[:SHOWN]))
         return _pathless(said).ending("all plugins are used again")
 
 

@@ -217,7 +217,8 @@ def _unusable(entry: PluginEntry) -> Problem:
     """Return why a plugin is not used: its own path is known."""
     why = entry.skipped if isinstance(entry.skipped, Problem) else Problem(entry.skipped)
     what = why.what.replace(entry.origin, "it")
-    return Problem(f"plugin {entry.name} is not used: {what}", why.fix or f"see why: {entry.origin}")
+    fix, typed = (why.fix, why.typed) if why.fix else (f"see why: {entry.origin}", False)
+    return Problem(f"plugin {entry.name} is not used: {what}", fix, typed=typed)
 
 
 def _dependencies_of(checks: Iterable[Check]) -> list[str]:

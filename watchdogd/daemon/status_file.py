@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.incidents.confirmation import flapping
 from watchdogd.incidents.models import AlertPolicy, AlertState, Incident, Observation
-from watchdogd.plugin import Progress, Sign, Strength
+from watchdogd.plugin import Advice, Progress, Sign, Strength
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.units import finite, iso
 
@@ -39,7 +39,7 @@ def incident_json(incident: Incident) -> dict[str, Any]:
         "acknowledged_by": incident.acknowledged_by or None,
         "acknowledged_at": None if incident.acknowledged_at is None else iso(incident.acknowledged_at),
         "facts": list(incident.facts),
-        "advice": list(incident.advice),
+        "advice": [_advice_json(each) for each in incident.advice],
         "details": incident.details,
     }
 
@@ -64,7 +64,7 @@ def observation_json(observation: Observation, stamp: Callable[[float], str] = i
         },
         "details": result.details,
         **({"facts": list(result.facts)} if result.facts else {}),
-        **({"advice": list(result.advice)} if result.advice else {}),
+        **({"advice": [_advice_json(each) for each in result.advice]} if result.advice else {}),
         "progress": _progress_json(result.progress, stamp),
         **({"signs": [_sign_json(sign, stamp) for sign in result.signs]} if result.signs else {}),
         **({"run_state": result.run_state} if result.run_state else {}),
@@ -73,6 +73,11 @@ def observation_json(observation: Observation, stamp: Callable[[float], str] = i
         "at": stamp(observation.at // 1),
         "target": observation.target,
     }
+
+
+def _advice_json(advice: Advice) -> dict[str, str]:
+    """Return a sentence and the command below it, where there is one."""
+    return {"sentence": advice.sentence, "command": advice.command}
 
 
 def _cells_json(cells: Mapping[str, str | float], stamp: Callable[[float], str]) -> dict[str, str]:

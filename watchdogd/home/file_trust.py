@@ -153,7 +153,8 @@ def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool
     sticky = bool(found.st_mode & stat.S_ISVTX) and not itself
     if not _is_known(found, trusted):
         owner = f"uid {found.st_uid} ({user_name(found.st_uid)})"
-        return Problem(f"{place} belongs to {owner}", "only your own, root's or your group's files are used")
+        only = "only your own, root's or your group's files are used"
+        return Problem(f"{place} belongs to {owner}", only, typed=False)
     if found.st_mode & stat.S_IWOTH and not sticky:
         return Problem(f"{place} can be written by everybody", f"chmod o-w {shlex.quote(place)}")
     if not found.st_mode & stat.S_IWGRP or sticky:
@@ -165,7 +166,7 @@ def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool
     if others and not any(_private(found.st_gid, uid) for uid in (os.geteuid(), found.st_uid)):
         name = group_name(found.st_gid)
         fix = f"chmod g-w {shlex.quote(place)}, or set [daemon] group to it"
-        return Problem(f"{place} can be written by group {name}", fix)
+        return Problem(f"{place} can be written by group {name}", fix, typed=False)
     return FINE
 
 

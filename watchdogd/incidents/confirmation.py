@@ -105,6 +105,8 @@ def _latest(incident: Incident, result: Result, fault: str, since: float) -> Inc
     if fault != incident.fault:
         began = since if result.since is None else min(since, result.since)
         incident = replace(incident, fault=fault, turned_at=began, seen_at=since)
+    if result.status is incident.status:
+        incident = incident.seen_as(result.status, result.summary)
     said = {name: getattr(result, name) for name in ("summary", "details", "facts", "advice")}
     if not incident.doubt and all(getattr(incident, name) == value for name, value in said.items()):
         return incident

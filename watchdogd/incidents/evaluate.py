@@ -11,7 +11,7 @@ from watchdogd.incidents.confirmation import agrees, better, forgettable, harden
 from watchdogd.incidents.inhibition import Inhibitions, Muting, silences_after
 from watchdogd.incidents.models import AlertState, EventKind, Incident, IncidentEvent, Observation, Silence
 from watchdogd.incidents.reminders import announce, event, notice
-from watchdogd.plugin import Recovery, Result, Status
+from watchdogd.plugin import Advice, Recovery, Result, Status
 from watchdogd.units import local_time
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class _Evaluation:
                 at = min(request.at, self._now)
                 incident = replace(incident, acknowledged_by=request.by, acknowledged_at=at)
                 self.states[key] = replace(state, incident=incident)
-                text = message_wording.acknowledged(incident.id, request.by, request.reason)
+                text = message_wording.acknowledged(incident, request.by, request.reason)
                 self.events.append(
                     event(EventKind.ACKNOWLEDGED, incident, self._now, summary=text, details="", calm=True)
                 )
@@ -110,11 +110,12 @@ class _Evaluation:
             ]
             known = next((state for state in about if state.incident), about[0] if about else None)
             facts: tuple[str, ...] = ()
-            advice: tuple[str, ...] = ()
+            advice: tuple[Advice, ...] = ()
             if request.verb == "silence":
                 text = message_wording.silenced(request.by, request.until - request.at, request.reason)
                 facts = (f"until {local_time(request.until)}",)
-                advice = ("to hear of it before:", f"watchdogd unsilence {shlex.quote(request.target)}")
+                command = f"watchdogd unsilence {shlex.quote(request.target)}"
+                advice = (Advice("To hear of it before:", command),)
             else:
                 text = message_wording.unsilenced(request.by)
             self.events.append(
@@ -137,7 +138,7 @@ class _Evaluation:
         for key in [key for key in self.states if key[0] not in self._policies]:
             state = self.states.pop(key)
             if state.incident is not None:
-                gone = Recovery("no longer watched, it was removed", timed=False)
+                gone = Recovery("no longer watched, it was removed", timed=False, recovered=False)
                 struck = replace(state, recovery=gone, details="", quiet=True)
                 self._resolve(state.incident, struck)
 
@@ -216,7 +217,8 @@ class _Evaluation:
         notified = (
             state.hard if change is EventKind.EASED and incident.notified is not None else incident.notified
         )
-        return replace(state, incident=replace(incident, status=state.hard, notified=notified))
+        after = replace(incident, status=state.hard, notified=notified)
+        return replace(state, incident=after.seen_as(state.hard, state.summary))
 
     def _opened(self, key: SubjectKey, state: CheckState) -> CheckState:
         self._changes[key] = EventKind.OPENED
@@ -235,6 +237,8 @@ class _Evaluation:
             fault=state.fault,
             facts=state.facts,
             advice=state.advice,
+            worst=state.hard,
+            worst_summary=state.summary,
         )
         self.next_id += 1
         return replace(state, incident=incident)
@@ -244,7 +248,8 @@ class _Evaluation:
         silent = self._muting.reason(incident.target, incident.run, incident.check)
         resolved_at = max(self._now, incident.opened_at)
         words = message_wording.ended(incident, state, resolved_at)
-        ended = replace(incident, resolved_at=resolved_at, recovery=words, silent=silent)
+        recovered = message_wording.recovered(state)
+        ended = replace(incident, resolved_at=resolved_at, recovery=words, recovered=recovered, silent=silent)
         wanted = incident.notified is not None and not (
             state.quiet and incident.notified is not Status.UNKNOWN
         )
@@ -358,10 +363,10 @@ def _going_on(before: Incident, present: Incident) -> Incident:
         acknowledged_by=taken.acknowledged_by,
         acknowledged_at=taken.acknowledged_at,
         escalated_at=before.escalated_at or present.escalated_at,
-    )
+    ).seen_as(*before.peak)
 
 
 def _renumbered(before: Incident, number: int, now: float) -> IncidentEvent:
     words = f"it goes on as incident {number}"
-    ended = replace(before, resolved_at=max(now, before.opened_at), recovery=words)
+    ended = replace(before, resolved_at=max(now, before.opened_at), recovery=words, recovered=False)
     return event(EventKind.RESOLVED, ended, now, summary=words, details="", quiet=True)

@@ -7,16 +7,16 @@ phone shows no more. INFO is what people and jobs do, ACTION what watchdogd does
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from watchdogd.system.text import one_line
 from watchdogd.units import age, local_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from watchdogd.home.inbox import Submission
-    from watchdogd.incidents.models import CheckState, Incident
+    from watchdogd.incidents.models import CheckState, Incident, NextAction
 
 LIMIT = 100
 """Characters of a first line."""
@@ -27,6 +27,8 @@ FACT_WITHIN = 60
 _CLAUSE = re.compile(r"[;,] | \(")
 """Beginning of what stands between two clauses of a fact, of which the first ones say most."""
 _TARGET = 40
+_QUOTED = 40
+"""Characters of a fact that somebody acknowledged."""
 _LEAST = 20
 """Characters of the fact that a suspect leaves, at least: `stalled for 22m`."""
 
@@ -37,7 +39,7 @@ def first_line(word: str, target: str, fact: str, more: str = "", suspect: str =
     named = joined("", one_line(suspect, 1000), after=fact)
     if not fits(word, target, fact, more, suspect):
         named = cut(named, room - _LEAST) if suspect else ""
-    return _begin(word, target) + cut(one_line(fact, 1000), room - len(named)) + named + _others(more)
+    return beginning(word, target) + cut(one_line(fact, 1000), room - len(named)) + named + _others(more)
 
 
 def joined(fact: str, suspect: str, after: str = "") -> str:
@@ -55,10 +57,11 @@ def fits(word: str, target: str, fact: str, more: str = "", suspect: str = "") -
 def _room(word: str, target: str, more: str, suspect: str) -> int:
     """Return the characters that are left for the fact and the suspect."""
     limit = SUSPECT_LIMIT if suspect else LIMIT
-    return limit - len(_begin(word, target)) - len(_others(more))
+    return limit - len(beginning(word, target)) - len(_others(more))
 
 
-def _begin(word: str, target: str) -> str:
+def beginning(word: str, target: str) -> str:
+    """Return what stands before the fact."""
     return f"[{word}] {one_line(target, _TARGET)}: "
 
 
@@ -82,12 +85,18 @@ def cut(text: str, room: int) -> str:
 # ------------------------------------------------------------------ of an incident
 
 
+def recovered(state: CheckState) -> bool:
+    """Return whether a good result speaks for what ended, and not only that nothing is judged any more."""
+    return not state.quiet if state.recovery is None else state.recovery.recovered
+
+
 def ended(incident: Incident, state: CheckState, at: float) -> str:
     """Say what ended, and after how long: nothing is OK again of which no good result speaks."""
     recovery, lasted = state.recovery, age(at - incident.began)
+    if not recovered(state):
+        return f"closed without recovery: {recovery.what if recovery else state.summary}"
     if recovery is None:
-        again = f"no longer {incident.status.name}" if state.quiet else "OK again"
-        return f"{again} after {lasted}: {state.summary}"
+        return f"OK again after {lasted}: {state.summary}"
     after = f" after {lasted}" if recovery.timed else ""
     return f"{recovery.what}{after}" + (f", {recovery.now}" if recovery.now else "")
 
@@ -98,8 +107,13 @@ def reminder(incident: Incident, now: float) -> str:
 
 
 def unacknowledged(incident: Incident, now: float) -> str:
-    """Say for how long nobody took it."""
-    return f"nobody acknowledged it for {age(now - (incident.first_notified_at or now))}"
+    """Say for how long nobody acknowledged it."""
+    return f"unacknowledged for {age(now - (incident.first_notified_at or now))}: {incident.summary}"
+
+
+def eased(incident: Incident) -> str:
+    """Say that it is less bad than it was."""
+    return f"down from {incident.peak[0].name}: {incident.summary}"
 
 
 def flapping(times: int, within: float, calm: float) -> str:
@@ -119,9 +133,9 @@ def follower(incident: Incident) -> str:
 # ------------------------------------------------------------------ of people
 
 
-def acknowledged(incident: int, by: str, reason: str) -> str:
-    """Say who looks after it."""
-    return _why(f"incident {incident} acknowledged by {by}", reason)
+def acknowledged(incident: Incident, by: str, reason: str) -> str:
+    """Say who works on what."""
+    return _why(f'"{cut(incident.summary, _QUOTED)}" acknowledged by {by}', reason)
 
 
 def silenced(by: str, seconds: float, reason: str) -> str:
@@ -158,23 +172,39 @@ def unwatched(begin: float, end: float) -> str:
 # ------------------------------------------------------------------ of watchdogd's own actions
 
 
-def outcome(said: Iterable[str], trigger: str, incident: int, target: str) -> str:
-    """Say what watchdogd did about an incident in a first line, the heaviest first; what has no room is left.
+class ActionWords(NamedTuple):
+    """An outcome of an action in a first line: `what` came of it, and `why` where that is not all."""
 
-    Why it did that is always there.
+    what: str
+    why: str = ""
+
+
+def outcome(said: Sequence[ActionWords], trigger: str, incident: int, target: str) -> str:
+    """Say what watchdogd did about an incident in a first line, the heaviest first, and each of it.
+
+    What has no room are the reasons of the last ones, and then what asked for it.
     """
-    why = f" ({trigger}, incident {incident})" if trigger else f" (incident {incident})"
-    room = LIMIT - len(_begin("ACTION", target)) - len(why)
-    first, *others = said
-    told = cut(first, room)
-    for each in others:
-        told = more if len(more := f"{told}, {each}") <= room else told
-    return told + why
+    short = f" (incident {incident})"
+    asked = f" ({trigger}, incident {incident})" if trigger else short
+    room = LIMIT - len(beginning("ACTION", target))
+    if len(said) == 1:
+        return cut(": ".join(filter(None, said[0])), room - len(asked)) + asked
+    heads = ""
+    for explained in range(len(said), -1, -1):
+        heads = ", ".join(
+            f"{each.what} ({each.why})" if each.why and at < explained else each.what
+            for at, each in enumerate(said)
+        )
+        for tail in (asked, short):
+            if len(heads) + len(tail) <= room:
+                return heads + tail
+    return cut(heads, room - len(short)) + short
 
 
-def upcoming(actions: Sequence[str]) -> str:
-    """Say what watchdogd does next: `stacks, then requeue`."""
-    return ", then ".join(actions)
+def upcoming(actions: Sequence[NextAction]) -> str:
+    """Say what watchdogd will do, and what ends that promise."""
+    words = [each.words for each in actions]
+    return f"watchdogd will {', then '.join(words)}. An acknowledgement or a silence stops that."
 
 
 def _why(what: str, reason: str) -> str:

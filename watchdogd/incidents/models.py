@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from watchdogd.incidents import message_wording
-from watchdogd.plugin import Recovery, Result, Status
+from watchdogd.plugin import Advice, Recovery, Result, Status
 
 SELF = "watchdogd"
 """The check under which the daemon speaks of itself."""
 DELIVERY = f"{SELF}/delivery"
 """The check under which it reports broken channels: for `status`; the outbox notifies the others."""
+
+
+_GRAVITY = (Status.OK, Status.UNKNOWN, Status.WARNING, Status.CRITICAL)
+"""Statuses by what is known to be wrong: of what is not known nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,9 @@ class Incident:
     """The time during which one check and subject is not OK, from its confirmation to its resolution.
 
     `summary`, `facts`, `advice` and `details` are those of the latest bad result; `doubt` is the summary of
-    an UNKNOWN one that came since: the thing cannot be found out now. `recovery` says how it ended.
+    an UNKNOWN one that came since: the thing cannot be found out now. `recovery` says how it ended, and
+    `recovered` whether it is good again, or only closed. `worst` is the heaviest status that it had, and
+    `worst_summary` what was said then, last of all.
 
     Three things hold its messages back: `acknowledged_by` (somebody works on it; ends with the incident),
     `silent` (a reason such as `silenced by bob`), and `inhibited_by` (the id of the incident that it was
@@ -91,8 +97,23 @@ class Incident:
     turned_at: float | None = None
     notified_as: tuple[Status, ...] = ()
     facts: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
     seen_at: float | None = None
+    recovered: bool = True
+    worst: Status | None = None
+    worst_summary: str = ""
+
+    @property
+    def peak(self) -> tuple[Status, str]:
+        """The heaviest status that was confirmed of it, and what was said then, last of all."""
+        return (self.status, self.summary) if self.worst is None else (self.worst, self.worst_summary)
+
+    def seen_as(self, status: Status, summary: str) -> Incident:
+        """Return it after a result that bears its confirmed status out in these words."""
+        if self.worst is not None and _GRAVITY.index(status) < _GRAVITY.index(self.worst):
+            return self
+        known = (self.worst, self.worst_summary) == (status, summary)
+        return self if known else replace(self, worst=status, worst_summary=summary)
 
     @property
     def fault_began(self) -> float:
@@ -159,7 +180,7 @@ class CheckState:
     fault: str = ""
     before: int = 0
     facts: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
     recovery: Recovery | None = None
     dated: float | None = None
 
@@ -210,6 +231,14 @@ class EventKind(enum.StrEnum):
     NOTICE = "notice"
 
 
+@dataclass(frozen=True, slots=True)
+class NextAction:
+    """An action that watchdogd is about to take: its `kind` (`requeue`), in `words` (`requeue its job`)."""
+
+    kind: str
+    words: str
+
+
 LABELS = ("INFO", "ACTION", "WARNING")
 """The words of notices: what people or jobs did, what watchdogd did, and what people must know."""
 
@@ -221,9 +250,9 @@ class IncidentEvent:
     A notice has none, but for what people or watchdogd did about one. `summary` goes into the first line, as
     `message_wording` made it. `facts` and `advice` are those of the result; `notes` are further lines: what
     follows from the same cause and is not reported by itself, that it cannot be found out now, how long
-    it was not acknowledged. `done` is what watchdogd did about it, a line a record, `upcoming` what is next.
-    `polled`: a Guard polls the run's kill switch. `label` is the word of a notice, one of LABELS. `calm`: it
-    goes to everybody, but wakes nobody. `suspect` says whom the evidence accuses of a stall.
+    it was not acknowledged. `done` is what watchdogd did about it, a line a record, `upcoming` what it will
+    do. `polled`: a Guard polls the run's kill switch. `label` is the word of a notice, one of LABELS. `calm`:
+    it goes to everybody, but wakes nobody. `suspect` says whom the evidence accuses of a stall.
     """
 
     kind: EventKind
@@ -239,8 +268,8 @@ class IncidentEvent:
     done: tuple[str, ...] = ()
     label: str = "INFO"
     facts: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
-    upcoming: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    upcoming: tuple[NextAction, ...] = ()
     polled: bool = False
     calm: bool = False
     suspect: str = ""

@@ -44,7 +44,7 @@ def announce(
     kind = _due(state, after, policy, now, held=held)
     events = []
     if change is not None and change is not kind:
-        events.append(event(change, after, now, quiet=True))
+        events.append(event(change, after, now, summary=_summary(change, after, now), quiet=True))
     if kind is not None:
         after = _announced(after, now)
         events.append(_event_of(kind, after, state, policy, now, inhibited))
@@ -177,5 +177,13 @@ def _event_of(
         span = window(policy)
         notes.append(message_wording.flapping(len(state.flips), span, span / FLAP_CALM))
     notes += map(message_wording.follower, inhibited)
-    summary = message_wording.reminder(incident, now) if kind is EventKind.REMINDER else incident.summary
-    return event(kind, incident, now, summary=summary, notes=tuple(notes))
+    return event(kind, incident, now, summary=_summary(kind, incident, now), notes=tuple(notes))
+
+
+def _summary(kind: EventKind, incident: Incident, now: float) -> str:
+    """Return the fact with what is new in it: no message says the same as one before."""
+    if kind is EventKind.REMINDER:
+        return message_wording.reminder(incident, now)
+    if kind is EventKind.ESCALATION:
+        return message_wording.unacknowledged(incident, now)
+    return message_wording.eased(incident) if kind is EventKind.EASED else incident.summary

@@ -16,7 +16,7 @@ from watchdogd.incidents import message_wording
 from watchdogd.incidents.models import SELF, EventKind
 from watchdogd.notify.notification import ORDER, Item, Message, Notification, addressed, incident_thread
 from watchdogd.notify.routing import Route, channels_of, word_of
-from watchdogd.plugin import SWITCH_SET
+from watchdogd.plugin import SWITCH_SET, Advice
 from watchdogd.system.text import excerpt, one_line, plain, verbatim
 from watchdogd.units import age, local_time
 
@@ -74,7 +74,7 @@ def test_message(name: str, host: str, now: float) -> Message:
     """Return what `notify --test` sends."""
     return Message(
         headline=message_wording.first_line("INFO", name, f"test notification from {host}"),
-        body=f"Sent by hand at {local_time(now)}. Alerts will arrive as this did: nothing is to be done.",
+        body=f"Sent by hand at {local_time(now)}. Alerts will arrive as this did. No action needed.",
         status="INFO",
         target=one_line(name),
         thread=f"test-{now:.3f}",
@@ -132,14 +132,13 @@ def _message(
         _others(group),
         worst.suspect,
     )
-    nobody = worst.incident if worst.kind is EventKind.ESCALATION else None
-    parts = ["" if whole else fact, message_wording.unacknowledged(nobody, now) if nobody else ""]
-    parts += [_answers(group, rules.command), _account(worst, now, lines=40)]
+    parts = ["" if whole else fact, _promise(group), _answers(group, rules.command)]
+    parts.append(_account(worst, now, lines=40))
     for event in group[1:SHOWN]:
         parts += [f"[{word_of(event)}] {_fact(event, routes)}", _account(event, now, lines=8)]
     parts.append("\n".join(_headline(event, routes) for event in group[SHOWN:]))
     parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
-    parts += [_replies(group, rules.command), _watcher(rules, worst)]
+    parts += [_replies(group, rules.command), _watcher(rules, group)]
     return Message(
         headline=headline,
         line="" if whole else f"[{word_of(worst)}] {one_line(worst.target, 100)}: {fact}",
@@ -154,6 +153,7 @@ def _message(
         incidents=tuple(sorted({event.incident.id for event in group if event.incident})),
         items=tuple(_item(event) for event in group),
         runbooks=tuple(link for link in runbooks if link),
+        recovered=all(event.incident is None or event.incident.recovered for event in group),
     )
 
 
@@ -172,9 +172,8 @@ def _body(parts: Iterable[str]) -> str:
 
 
 def _account(event: IncidentEvent, now: float, lines: int) -> str:
-    """Return what watchdogd does next, since when it is so, the facts, the evidence and what was done."""
-    facts = [f"next: {message_wording.upcoming(event.upcoming)}"] if event.upcoming else []
-    facts += [_when(event, now), *map(one_line, event.facts)]
+    """Return since when it is so, the facts, the evidence and what was done."""
+    facts = [_when(event, now), *map(one_line, event.facts)]
     evidence = event.details or (event.incident.details if event.incident and not event.calm else "")
     parts = ["\n".join(fact for fact in facts if fact)]
     if event.notes:
@@ -187,33 +186,59 @@ def _account(event: IncidentEvent, now: float, lines: int) -> str:
 
 def _when(event: IncidentEvent, now: float) -> str:
     incident = event.incident
-    if incident is None or event.kind in (EventKind.NOTICE, EventKind.ACKNOWLEDGED):
+    if event.calm or (incident is None and event.label == "INFO"):  # as fresh as the message
+        return ""
+    if incident is None or event.kind is EventKind.NOTICE:
         return f"At {local_time(event.at)}."
     if event.kind is EventKind.RESOLVED:
         end = event.at if incident.resolved_at is None else incident.resolved_at
-        was = f"It was: [{incident.status.name}] {incident.summary}"
         lasted = (
             f"Lasted {age(end - incident.began)}, from {local_time(incident.began)} to {local_time(end)}."
         )
-        return f"{lasted}\n{one_line(was)}"
+        worst, said = incident.peak
+        was = [f"It was: [{incident.status.name}] {incident.summary}"]
+        if worst is not incident.status:
+            was = [f"Worst: [{worst.name}] {said}", f"At last: [{incident.status.name}] {incident.summary}"]
+        return "\n".join([lasted, *map(one_line, was)])
     since = incident.fault_began
     return f"Since {local_time(since)}, for {age(max(now, event.at) - since)}."
 
 
+def _promise(group: Sequence[IncidentEvent]) -> str:
+    """Return what watchdogd will do about all of it, and what ends that promise."""
+    will = tuple(dict.fromkeys(each for event in group for each in event.upcoming))
+    return message_wording.upcoming(will) if will else ""
+
+
 def _answers(group: Sequence[IncidentEvent], command: str) -> str:
-    """Return what helps with just this: what to do next about what is still open."""
+    """Return what helps with just this: what to do next about what is still open.
+
+    What watchdogd is about to do by itself comes last, in case that fails.
+    """
     open_now = [event for event in group if event.incident and event.kind in _OPEN]
     notices = [event for event in group if event.kind is EventKind.NOTICE]
-    advice = [line for event in (*open_now, *notices) for line in event.advice]
-    if open_now and not advice:  # to look at it now is what always helps
+    will = {each.kind: each.words for event in group for each in event.upcoming}
+    told = [each for event in (*open_now, *notices) for each in event.advice]
+    if open_now and not told:  # to look at it now is what always helps
         own = open_now[0].check.partition("/")[0] == SELF
-        advice = ["watchdogd doctor" if own else f"watchdogd check {_quoted(open_now[0].check)}"]
-    commands = [_for_home(line, command) for line in dict.fromkeys(advice)][:ADVICE]
-    if open_now:
-        runs = {event.run: "" for event in open_now if event.run and event.polled}
-        runs |= {event.run: " --clear" for event in open_now if event.run and _is_stopped(event)}
-        commands += [f"{command} kill-switch {_quoted(run)}{clear}" for run, clear in runs.items()]
-    return "What you can do:\n" + verbatim("\n".join(dict.fromkeys(commands))) if commands else ""
+        look = "watchdogd doctor" if own else f"watchdogd check {_quoted(open_now[0].check)}"
+        told = [Advice("To look at it again now:", look)]
+    for run in dict.fromkeys(event.run for event in open_now if event.run and _stoppable(event)):
+        told.append(Advice("To stop the run:", f"watchdogd kill-switch {_quoted(run)}", "kill-switch"))
+    advice = [each for each in told if each.action not in will]
+    late = [each for each in told if each.action in will]
+    for each in late:
+        then = "" if each.command else f" {each.sentence}"
+        advice.append(Advice(f"Only if watchdogd could not {will[each.action]}:{then}", each.command))
+    shown = list(dict.fromkeys(advice))[:ADVICE]
+    return "\n".join(["What you can do:", *(_advice(each, command) for each in shown)]) if shown else ""
+
+
+def _advice(advice: Advice, command: str) -> str:
+    """Return it as lines: the sentence, and below it the command in a block of its own."""
+    sentence = one_line(advice.sentence) or ("To do this:" if advice.command else "")
+    typed = verbatim(_for_home(advice.command, command)) if advice.command else ""
+    return "\n".join(filter(None, [sentence, typed]))
 
 
 def _replies(group: Sequence[IncidentEvent], command: str) -> str:
@@ -225,18 +250,20 @@ def _replies(group: Sequence[IncidentEvent], command: str) -> str:
     commands = [f"{command} ack {number}" for number in numbers[:SHOWN]]
     if len(numbers) > SHOWN:
         commands.append(f"{command} incidents")
-    commands.append(f"{command} silence {_quoted(open_now[0].target)} --for 2h")
-    return "Once you work on it:\n" + verbatim("\n".join(commands))
+    quiet = f"{command} silence {_quoted(open_now[0].target)} --for 2h"
+    then = " (watchdogd then leaves it to you)" if any(event.upcoming for event in group) else ""
+    work, silence = f"Once you work on it{then}:", f"To hear no more of it for 2h{then}:"
+    return "\n".join([work, verbatim("\n".join(commands)), silence, verbatim(quiet)])
 
 
 def _for_home(line: str, command: str) -> str:
-    """Return a command of ours, also one after a colon, as it is typed for this home."""
-    return one_line(re.sub(r"(?:^|(?<=: ))watchdogd (?=[a-z])", lambda _: f"{command} ", line))
+    """Return a command of ours as it is typed for this home."""
+    return one_line(re.sub(r"^watchdogd (?=[a-z])", lambda _: f"{command} ", line))
 
 
-def _is_stopped(event: IncidentEvent) -> bool:
-    """Return whether the run's kill switch is set already."""
-    return event.incident is not None and event.incident.fault in SWITCH_SET
+def _stoppable(event: IncidentEvent) -> bool:
+    """Return whether a Guard polls the run's kill switch, which is not set yet."""
+    return event.polled and event.incident is not None and event.incident.fault not in SWITCH_SET
 
 
 def _quoted(text: str) -> str:
@@ -248,8 +275,11 @@ def _numbers(events: Iterable[IncidentEvent]) -> list[int]:
     return sorted({event.incident.id for event in events if event.incident})
 
 
-def _watcher(rules: MessageRules, event: IncidentEvent) -> str:
-    """Say who saw it, and by which check."""
+def _watcher(rules: MessageRules, group: Sequence[IncidentEvent]) -> str:
+    """Say who saw it, and by which check; of what people did nobody wants to know that."""
+    event = group[0]
+    if all(each.calm or (each.incident is None and each.label == "INFO") for each in group):
+        return ""
     host = f" on {one_line(rules.host)}" if rules.host else ""
     about = f" {event.incident.subject}" if event.incident and event.incident.subject else ""
     number = f", incident {event.incident.id}" if event.incident else ""

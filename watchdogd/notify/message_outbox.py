@@ -108,7 +108,7 @@ class Outbox:
         self.rows.save(now=True)
         living = {name for name, thread in self._threads.items() if thread.is_alive()}
         silent = [name for name in self.workers if name not in living and not self._begin(name)]
-        return f"no thread for channel {', '.join(silent)}: {startup.NO_THREAD}" if silent else ""
+        return f"no alerts go out on {', '.join(silent)}: {startup.NO_THREAD}" if silent else ""
 
     def _begin(self, name: str) -> bool:
         worker = self.workers[name]

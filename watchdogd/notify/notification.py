@@ -63,7 +63,8 @@ class Message:
     same for all messages about one incident (`incident-17`), or unique for a notice. `opens` is True for the
     first of a thread. `status` is the word in brackets. `urgent`: nobody acknowledged, so that quiet hours do
     not hold it back. `at` is when it happened. `incidents` are all that it tells of, `items` how each stands,
-    `runbooks` the addresses to which the body points.
+    `runbooks` the addresses to which the body points. `recovered`: what it tells to be over is good again.
+    `fact`: what a message without `items` tells.
     """
 
     headline: str
@@ -79,6 +80,13 @@ class Message:
     items: tuple[Item, ...] = ()
     runbooks: tuple[str, ...] = ()
     line: str = ""
+    recovered: bool = True
+    fact: str = ""
+
+    @property
+    def colour(self) -> str:
+        """Word by which it is coloured: an end is green only where what ended has recovered."""
+        return "UNKNOWN" if self.status == "RESOLVED" and not self.recovered else self.status
 
     @property
     def ends(self) -> bool:

@@ -69,28 +69,38 @@ class Reports:
         lines = [row.message.headline for row in about[:_NAMED]]
         if len(about) > len(lines):
             lines.append(f"… and {len(about) - len(lines)} more: {command} outbox")
-        details = f"{verbatim(excerpt(chr(10).join(lines), 25, 4000))}\n\n" if lines else ""
+        listed = verbatim(excerpt("\n".join(lines), 25, 4000))
+        details = f"Not delivered so far:\n{listed}\n\n" if lines else ""
+        look = (
+            f"To see what waits, and why:\n{verbatim(f'{command} outbox')}\n"
+            f"To try it:\n{verbatim(f'{command} notify --test {self._channel}')}"
+        )
         digits = hashlib.sha256(f"{self._channel} {text} {self._now}".encode()).hexdigest()[:16]
         headline = first_line(status, self._policy.name, text)
         whole = "" if fits(status, self._policy.name, text) else f"{text}\n\n"
         message = Message(
             headline=headline,
-            body=f"{whole}{details}Look and try with:\n{verbatim(f'{command} outbox')}\n"
-            f"{verbatim(f'{command} notify --test {self._channel}')}",
+            body=f"{whole}{details}{'No action needed.' if status == 'OK' else look}",
             status=status,
             target=one_line(self._policy.name, 100),
             thread=f"{ABOUT}{digits}",
             at=self._now,
+            fact=text,
         )
         return [addressed(message, name, self._now, message.thread) for name in self._to]
 
 
 LIMIT = 15_000
 """Characters of a digest's lines."""
-_NAMES = 2
-"""Targets that a digest's first line names, of the heaviest messages."""
 DIGEST = "digest-"
 """How the keys of digests begin."""
+
+
+def _of_heaviest(message: Message, word: str, others: int) -> str:
+    """Return a digest's first line: the fact of its heaviest message, and how many there are beside it."""
+    fact = message.items[0].summary if message.items else message.fact or message.headline
+    more = f"{others} more message{'s' * (others > 1)}"
+    return first_line(word, message.target, fact, more)
 
 
 def _rank(word: str) -> int:
@@ -116,12 +126,11 @@ def digest(
         words = [last[item.line, item.incident].status for item in message.items] or [message.status]
         return min(words, key=_rank)
 
-    heaviest = sorted(messages, key=lambda each: _rank(stands(each)))
+    # of those that tell of the same, the one in whose words it stands
+    heaviest = sorted(messages, key=lambda each: (_rank(stands(each)), each.status != stands(each)))
     worst = stands(heaviest[0])
     if worst == "RESOLVED" and len(counts) > 1:  # what began meanwhile, too: no end of what was told before
         worst = "INFO"
-    names = list(dict.fromkeys(one_line(each.target, 24) for each in heaviest))
-    about = ", ".join(names[:_NAMES]) + (f", {len(names) - _NAMES} more" if len(names) > _NAMES else "")
     digits = hashlib.sha256(json.dumps(sorted(row.key for row in rows)).encode()).hexdigest()[:16]
     lines = [
         f"{datetime.fromtimestamp(message.at).astimezone():%H:%M} {one_line(message.headline)}"
@@ -129,11 +138,11 @@ def digest(
     ]
     shown = verbatim(excerpt("\n".join(lines), 100, LIMIT))
     message = Message(
-        headline=first_line(worst, policy.name, f"{about} ({len(rows)} messages {occasion})"),
+        headline=_of_heaviest(heaviest[0], worst, len(rows) - 1),
         body=f"All that is open:\n{verbatim(f'{policy.command} incidents')}\n\n"
-        f"What came {occasion} ({told}), at times of {local_time(wall).rpartition(' ')[2]}:\n\n{shown}",
+        f"What came {occasion} ({told}), times in {local_time(wall).rpartition(' ')[2]}:\n\n{shown}",
         status=worst,
-        target=one_line(policy.name, 100),
+        target=heaviest[0].target,
         thread=f"{DIGEST}{digits}",
         at=wall,
         quiet=all(message.quiet for message in messages),

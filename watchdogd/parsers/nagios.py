@@ -61,7 +61,7 @@ def read(exit_code: int, output: str, errors: str = "") -> Result:
     if exit_code < 0:
         return unknown(f"was killed by {_signal_name(-exit_code)}{_quoted(said, errors)}", details=details)
     if exit_code > Status.UNKNOWN:
-        problem = f"ended with exit code {exit_code}, which is no status (0 to 3)"
+        problem = f"ended with exit code {exit_code}, not a valid status (0 to 3)"
         return unknown(problem + _quoted(said, errors), details=details)
     measured = metrics(perfdata)
     if not said and not measured:

@@ -8,7 +8,7 @@ way; plain processes are looked at on this machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
@@ -226,7 +226,7 @@ def _gpus_here(deadline: float) -> GpuSurvey:
     if not answer.output:
         return GpuSurvey(trouble=f"this machine's GPUs cannot be asked for: {answer.complaint()}")
     node = node_script.read(answer.output)
-    return GpuSurvey((node if node.name else GpuNode(host_name(), node.readout, node.trouble, node.events),))
+    return GpuSurvey((node if node.name else replace(node, name=host_name()),))
 
 
 def _each(deadline: float) -> float:

@@ -148,7 +148,7 @@ def _stacks(task: ActionTask) -> ActionOutcome:
         note = taken.notes[0] if taken.notes else "no process was found"
         why = stack_summary.unreadable(taken.folded) or (note.what if isinstance(note, Problem) else note)
         said = "; ".join([*taken.notes, *split_lines(text)[:1]])
-        return ActionOutcome(said, text, ok=False, short=f"no stacks: {why}")
+        return ActionOutcome(said, text, ok=False, short="no stacks", why=why)
     notes = f" ({'; '.join(taken.notes)})" if taken.notes else ""
     summary = stack_summary.summary(taken.folded) + notes
     try:
@@ -164,8 +164,8 @@ def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
         if kind == "kill":
             job_actions.spare(task, run)
         switch = switch_places.find(str(task.home.path), run.name, kind)
-        why = f"{task.record.trigger}, incident {task.incident.id}"
-        touch = switches.my_signature(why, automatic=True)
+        reason = f"{task.record.trigger}, incident {task.incident.id}"
+        touch = switches.my_signature(reason, automatic=True)
         pressed = switches.press(switch, touch)
         done = [f"{' and '.join(pressed.made)} is set"] if pressed.made else []
         done += [f"it was set already {pressed.before}"] if pressed.before and not done else []
@@ -193,10 +193,9 @@ def _exec(task: ActionTask) -> ActionOutcome:
     )
     name = os.path.basename(task.record.action.words[0])
     if not answer.ok:
-        failure = _failure(answer)
-        return ActionOutcome(failure, ok=False, short=f"{name} failed: {failure}")
+        return ActionOutcome(_failure(answer), ok=False)
     said = split_lines(answer.output.strip())
-    text = f"ended well after {answer.seconds:.1f} s" + (f": {said[-1]}" if said else "")
+    text = f"ended after {answer.seconds:.1f} s" + (f": {said[-1]}" if said else "")
     return ActionOutcome(text, short=f"{name} ran")
 
 

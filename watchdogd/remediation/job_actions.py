@@ -241,10 +241,12 @@ def _tell_batch_system(what: str, task: ActionTask, run: Run) -> ActionOutcome:
     job = _meant(live_job.locate(run, task.users, task.gpus), words, task)
     line = _line(words, job)
     if os.geteuid() != 0 and job.user != account.own_name():
-        return ActionOutcome(f"{_named(job)} is {job.user}'s, who alone may: {line}", ok=False)
+        theirs = f"{_named(job)} is {job.user}'s"
+        return ActionOutcome(f"{theirs}, who alone may: {line}", ok=False, why=theirs, by_hand=line)
     answer = command.ask((*words, job.handle), deadline=_DEADLINE)
     if not answer.ok:
-        return ActionOutcome(f"{line}: {answer.complaint()}", ok=False)
+        why = answer.complaint()
+        return ActionOutcome(f"{line}: {why}", ok=False, why=why, by_hand=line)
     done = "requeued" if what == "requeue" else "cancelled"
     outcome = f"{_named(job)}{f' on {job.nodes}' if job.nodes else ''} is {done}"
     short, exclusion = f"{_named(job)} {done}", task.record.action.exclusion

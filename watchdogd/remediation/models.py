@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from threading import Event
@@ -9,8 +11,9 @@ from typing import Any
 
 from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import Incident
-from watchdogd.plugin import Job, Run
+from watchdogd.incidents.message_wording import ActionWords
+from watchdogd.incidents.models import Incident, NextAction
+from watchdogd.plugin import Advice, Job, Run
 from watchdogd.units import iso
 
 HARMLESS = frozenset({"evidence", "stacks", "save-switch", "annotate"})
@@ -45,13 +48,33 @@ class Action:
         return " ".join((self.kind, *self.words))
 
     @property
+    def name(self) -> str:
+        """Return what it is called where it failed: `requeue`, or the program that ran."""
+        if self.kind == "exec":
+            return os.path.basename(self.words[0])
+        return _NAMES.get(self.kind, self.kind)
+
+    @property
+    def next(self) -> NextAction:
+        """Return it as what watchdogd will do."""
+        about = os.path.basename(self.words[0]) if self.words else ""
+        return NextAction(self.kind, _WILL.get(self.kind, self.label).format(about))
+
+    @property
     def harmless(self) -> bool:
         """Return whether doing it twice is better than not at all."""
         return self.kind in HARMLESS
 
 
 EVIDENCE = Action("evidence")
-
+_NAMES = {"annotate": "note in the tracker", "save-switch": "save switch", "kill-switch": "kill switch"}
+_WILL = {
+    "stacks": "take stacks", "requeue": "requeue its job", "cancel": "cancel its job",
+    "hold": "hold its waiting jobs", "cancel-pending": "cancel its waiting jobs",
+    "kill-switch": "press the kill switch", "save-switch": "press the save switch",
+    "exec": "run {}", "resubmit": "submit {}", "annotate": "note it in the tracker",
+}  # fmt: skip
+"""What watchdogd will do, by kind; `{}` stands for the program or script."""
 
 _DEEDS = {
     "requeue": "its job was requeued", "cancel": "its job was cancelled",
@@ -68,7 +91,8 @@ class ActionRecord:
 
     `trigger` is the key that asked for it (`on_hang`), empty for evidence. `state` is `begun`, `done`,
     `failed`, `skipped` (never begun, and why) or `lost` (nobody knows whether it was done). Times are
-    seconds since the epoch. `short` is the outcome as a first line has it; `owed`: nobody heard of it yet.
+    seconds since the epoch. `short` is the outcome as a first line has it, `why` the reason of a failure, and
+    `by_hand` the command that does it; `owed`: nobody heard of it yet.
     """
 
     incident: int
@@ -81,6 +105,8 @@ class ActionRecord:
     ended_at: float | None = None
     short: str = ""
     owed: bool = False
+    why: str = ""
+    by_hand: str = ""
 
     @property
     def key(self) -> tuple[int, str, str]:
@@ -93,18 +119,46 @@ class ActionRecord:
 
     @property
     def weight(self) -> tuple[bool, bool]:
-        """Order of outcomes, the heaviest first: what ends or changes a job, and of that what was done."""
-        return self.action.harmless, self.state != DONE
+        """Order of outcomes, the heaviest first: what was not done, and of that what changes a job."""
+        return self.state == DONE, self.action.harmless
 
     @property
-    def said(self) -> str:
-        """Return its outcome as a first line has it: `job 501 requeued`, `requeue failed: access denied`."""
-        if self.state in (DONE, FAILED) and self.short:
-            return self.short
+    def said(self) -> ActionWords:
+        """Return its outcome as a first line has it: `job 501 requeued`, `requeue FAILED: access denied`."""
+        kind = self.action.kind
         if self.state == LOST:
-            return f"not known whether {_DEEDS.get(self.action.kind, f'{self.action.label} was done')}"
-        verdict = {DONE: "done", FAILED: "failed", SKIPPED: "not done"}
-        return f"{self.action.label} {verdict.get(self.state, 'begun')}: {self.short or self.outcome}"
+            return ActionWords(f"not known whether {_DEEDS.get(kind, f'{self.action.label} was done')}")
+        if self.short:
+            return ActionWords(self.short, self.why)
+        if self.action == EVIDENCE and self.state == DONE:
+            return ActionWords("evidence saved", self.outcome)
+        verdict = {DONE: "done", FAILED: "FAILED", SKIPPED: "not done"}
+        return ActionWords(f"{self.action.name} {verdict.get(self.state, 'begun')}", self.why or self.outcome)
+
+    @property
+    def fact(self) -> str:
+        """Return what its outcome adds to the first line; empty where that says it all."""
+        told = self.said
+        known = (told.what, told.why, f"{told.what}: {told.why}")
+        return "" if self.outcome in known else f"{self.action.name}: {self.outcome}"
+
+    def advice(self, job_name: str) -> Advice | None:
+        """Return what to do by hand where it was not done, or may not have been."""
+        if self.state not in (FAILED, SKIPPED, LOST):
+            return None
+        own = {"stacks": "stacks", "kill-switch": "kill-switch", "save-switch": "save-switch"}
+        sentence = f"To do it by hand ({self.action.name}):"
+        if self.by_hand:
+            return Advice(sentence, self.by_hand)
+        if self.action.kind in own:
+            return Advice(sentence, f"watchdogd {own[self.action.kind]} {shlex.quote(self.run)}")
+        if self.action.kind == "exec":
+            return Advice("To run it by hand:", shlex.join(self.action.words))
+        if self.action.kind == "resubmit":
+            return Advice("To submit it by hand:", f"sbatch {shlex.quote(self.action.words[0])}")
+        if self.action.harmless or not job_name:
+            return None
+        return Advice("To see its jobs first:", f"squeue --name={shlex.quote(job_name)}")
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -154,13 +208,16 @@ class ActionTask:
 class ActionOutcome:
     """Outcome in one line, with further lines of evidence; `ok` is False where it failed.
 
-    `short` is the outcome as a first line has it (`job 501 requeued`); left out: `text` stands there.
+    `short` is the outcome as a first line has it (`job 501 requeued`); left out: `text` stands there. Of a
+    failure `why` is the reason in few words, `by_hand` the command that does it.
     """
 
     text: str
     details: str = ""
     ok: bool = True
     short: str = ""
+    why: str = ""
+    by_hand: str = ""
 
 
 def incident_as_json(task: ActionTask) -> dict[str, Any]:
@@ -178,7 +235,7 @@ def incident_as_json(task: ActionTask) -> dict[str, Any]:
         "resolved_at": None if incident.resolved_at is None else iso(incident.resolved_at),
         "summary": incident.summary,
         "facts": list(incident.facts),
-        "advice": list(incident.advice),
+        "advice": [{"sentence": each.sentence, "command": each.command} for each in incident.advice],
         "details": incident.details,
         "trigger": task.record.trigger or None,
         "evidence": str(task.home.evidence / str(incident.id)),

@@ -7,6 +7,7 @@ not executable). A command that ignores its kill (stuck in the kernel) is left b
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -82,11 +83,15 @@ class Answer:
     def complaint(self, name: str = "") -> str:
         """Return one line on why it failed: what it said, else its exit code.
 
-        `name: `, with which many programs begin their complaints, is left out.
+        `name: `, with which many programs begin their complaints, is left out, as is Slurm's
+        `slurm_load_jobs: `.
         """
-        said = self.said.removeprefix(f"{name}: ") if name else self.said
+        said = _OF_SLURM.sub("", self.said.removeprefix(f"{name}: ") if name else self.said)
         return self.trouble or said or f"{self.argv[0]} ended with exit code {self.exit_code}"
 
+
+_OF_SLURM = re.compile(r"^(?:(?:s[a-z]+): error: )?(?:slurm_load_\w+(?: error)?: )?")
+"""What Slurm's tools put before the reason: the reason comes first."""
 
 _withheld: set[str] = set()
 """Environment variables that hold secrets: no command gets them, unless it is handed them by name."""

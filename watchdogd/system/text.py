@@ -61,7 +61,7 @@ def excerpt(text: str, lines: int, limit: int) -> str:
     left = len(found) - lines
     if left > 0:
         head, tail = lines // 3, lines - lines // 3
-        found = [*found[:head], f"… {left} lines left out …", *found[-tail:]]
+        found = [*found[:head], f"… {left} line{'s' * (left > 1)} left out …", *found[-tail:]]
     while len(found) > 1 and sum(map(len, found)) + len(found) > limit:
         del found[len(found) // 3]
     return "\n".join(found)

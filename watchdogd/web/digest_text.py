@@ -103,7 +103,8 @@ def _far(run: RunRow) -> Iterator[str]:
     yield STATE_WORDS.get(run.state, run.state)
     if far.done is not None:
         whole = f"/{far.total:,.0f} ({far.share:.0%})" if far.total and far.share is not None else ""
-        yield f"{far.done:,.0f}{whole} {far.units}"
+        unit = (far.unit or "step") if far.done == 1 and not whole else far.units
+        yield f"{far.done:,.0f}{whole} {unit}"
     if run.gained is not None:
         yield f"{run.gained:+,.0f}" if run.gained else "none of them new"
     if far.eta is not None:

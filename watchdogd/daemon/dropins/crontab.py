@@ -99,7 +99,7 @@ class _CrontabBuilder:
                 try:
                     return [self._script(dropin)]
                 except OSError as error:
-                    why = f"home's mark for its jobs cannot be kept: {error.strerror}"
+                    why = f"its job is not submitted, home cannot be written: {error.strerror}"
                     return [self._stated(dropin, unknown(why))]
             case DropInKind.PYTHON:
                 return self._python(dropin)

@@ -21,7 +21,7 @@ from watchdogd.errors import SlurmError, SlurmOddError, SlurmSilentError
 from watchdogd.home import markers
 from watchdogd.home.file_trust import distrust, team_of
 from watchdogd.home.layout import Home
-from watchdogd.plugin import Result, Status, check, unknown
+from watchdogd.plugin import Advice, Result, Status, check, unknown
 from watchdogd.system import umask
 from watchdogd.system.smallfile import open_plain, read_head
 from watchdogd.system.text import split_lines
@@ -119,7 +119,7 @@ def script(
 ) -> Iterator[Result | Followed]:
     """Submit the script if it is due, and report on its job."""
     if not shutil.which("sbatch"):
-        fix = "take the script out, or run it where Slurm is"
+        fix = Advice("Take the script out, or watch from where Slurm is.")
         yield unknown("there is no sbatch on this machine").saying(path, advice=[fix])
         return
     wish = ScriptOptions(path, comment, home, output, partition, account, every, users, edited, dry)

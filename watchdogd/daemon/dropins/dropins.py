@@ -22,7 +22,7 @@ from watchdogd.errors import Problem, UnitError
 from watchdogd.home.file_trust import FINE, Trusted, distrust, team_of
 from watchdogd.home.layout import Home
 from watchdogd.parsers import nagios
-from watchdogd.plugin import Result, Status, check, critical, unknown
+from watchdogd.plugin import Advice, Result, Status, check, critical, unknown
 from watchdogd.system import command, umask
 from watchdogd.system.command import Failure
 from watchdogd.system.smallfile import read_head
@@ -225,12 +225,15 @@ def executable(path: str, home: str, deadline: float) -> Result:
     try:
         os.chdir(home)  # where it starts: this process does nothing else
     except OSError as error:
-        return unknown(f"home cannot be entered: {error.strerror}").saying(home)
+        there = Advice("To see whether home is there:", f"ls -ld {shlex.quote(home)}")
+        return unknown(f"not run: the watchdog's home is out of reach: {error.strerror}").saying(
+            home, advice=[there]
+        )
     answer = _ask(path, home, deadline)
     if answer.exit_code is not None:
         return advised(nagios.read(answer.exit_code, answer.output, answer.errors), path, home)
     if answer.failure is not Failure.LATE:
-        return unknown(answer.why).saying(path, advice=[_fix(answer.errno, path)])
+        return unknown(answer.why).saying(path, advice=_fix(answer.errno, path))
     details = "\n".join(filter(None, [answer.output.strip(), answer.errors.strip()]))
     late = unknown(f"did not end within {age(deadline)}, and was stopped", details=details)
     return advised(late, path, home)
@@ -238,19 +241,19 @@ def executable(path: str, home: str, deadline: float) -> Result:
 
 def advised(result: Result, path: str, home: str) -> Result:
     """Add to what is wrong how the drop-in runs again."""
-    again = f"run it again: watchdogd check {shlex.quote(os.path.relpath(path, home))}"
+    again = Advice("To run it again:", f"watchdogd check {shlex.quote(os.path.relpath(path, home))}")
     return result if result.status is Status.OK else result.saying(advice=[again])
 
 
 @check
-def stated(status: int, summary: str, facts: tuple[str, ...] = (), advice: tuple[str, ...] = ()) -> Result:
+def stated(status: int, summary: str, facts: tuple[str, ...] = (), advice: tuple[Advice, ...] = ()) -> Result:
     """Report on a drop-in without running it: it is refused, or cannot be loaded."""
     return Result(Status(status), summary).saying(*facts, advice=advice)
 
 
 def refused(path: str, home: str, reason: Problem) -> Result:
     """Report that a drop-in is not run, since others may write it."""
-    return critical(refusal(path, home, reason)).saying(path, advice=[reason.fix])
+    return critical(refusal(path, home, reason)).saying(path, advice=[Advice.of(reason)])
 
 
 def refusal(path: str, home: str, reason: Problem) -> str:
@@ -269,13 +272,15 @@ def _ask(path: str, home: str, deadline: float) -> command.Answer:
         time.sleep(0.2)
 
 
-def _fix(number: int | None, path: str) -> str:
+def _fix(number: int | None, path: str) -> tuple[Advice, ...]:
     """Return the fix for a program that could not be started, by its errno."""
     if number == errno.ENOEXEC:
-        return "begin it with a line such as #!/bin/bash"
+        return (Advice("Begin it with a line such as #!/bin/bash."),)
     if number != errno.ENOENT:
-        return ""
+        return ()
     with contextlib.suppress(OSError):
         if read_head(path, _FIRST_LINE, follow=True)[0].partition(b"\n")[0].endswith(b"\r"):
-            return f"it has DOS line ends: sed -i 's/\\r$//' {shlex.quote(path)}"
-    return "is the interpreter that its first line names installed?"
+            return (
+                Advice("It has DOS line ends; to change them:", f"sed -i 's/\\r$//' {shlex.quote(path)}"),
+            )
+    return (Advice("Install the interpreter that its first line names, or correct that line."),)

@@ -376,7 +376,7 @@ _COLOURS = {
 
 def _page(message: Message) -> str:
     """Return the message as HTML, in what all mail programs show."""
-    colour = _COLOURS.get(message.status, "#2e7d32")
+    colour = _COLOURS.get(message.colour, "#2e7d32")
     parts = [
         f'<h3 style="border-left:6px solid {colour};padding-left:8px">{html.escape(message.headline)}</h3>'
     ]

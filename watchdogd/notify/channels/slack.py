@@ -293,7 +293,7 @@ def escape(text: str) -> str:
 
 def blocks(message: Message) -> list[dict[str, Any]]:
     """Block Kit that a phone shows well: a bold first line, short paragraphs, evidence as code."""
-    sections = [_section(f"{_SIGNS.get(message.status, '')} *{_bold(message.headline)}*")]
+    sections = [_section(f"{_SIGNS.get(message.colour, '')} *{_bold(message.headline)}*")]
     for verbatim, text in paragraphs(message.body):
         sections += [
             _section(piece) for piece in (_code(text) if verbatim else _prose(text, message.runbooks))

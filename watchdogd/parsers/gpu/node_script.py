@@ -71,12 +71,16 @@ _READERS = {"nvidia-smi": nvidia_smi, "amd-smi": amd_smi, "rocm-smi": rocm_smi}
 
 @dataclass(frozen=True, slots=True)
 class GpuNode:
-    """The GPUs of one node. `trouble` says why they are not known; else `readout` has them."""
+    """The GPUs of one node. `trouble` says why they are not known; else `readout` has them.
+
+    `tool_missing`: it has no tool that could say so.
+    """
 
     name: str
     readout: Readout = field(default_factory=Readout)
     trouble: str = ""
     events: tuple[DriverEvent, ...] = ()
+    tool_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +114,9 @@ def read(text: str) -> GpuNode:
             return GpuNode(name, readout, events=events)
         missing = missing or readout.absent
         troubles += [trouble] if trouble else []
-    if not troubles and not missing:
+    if none := not troubles and not missing:
         troubles.append("there is no nvidia-smi, amd-smi or rocm-smi on its PATH")
-    return GpuNode(name, Readout(absent=missing), "; ".join(troubles), events)
+    return GpuNode(name, Readout(absent=missing), "; ".join(troubles), events, none)
 
 
 def _answers(text: str) -> tuple[str, list[_Answer]]:
