@@ -140,7 +140,7 @@ class RemediationContext:
             details,
             about,
             label="ACTION",
-            facts=tuple(filter(None, (each.fact for each in told))),
+            facts=tuple(map(str, records)),
             advice=tuple(dict.fromkeys(filter(None, (each.advice(job_name) for each in told)))),
         )
 

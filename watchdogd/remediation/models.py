@@ -135,13 +135,6 @@ class ActionRecord:
         verdict = {DONE: "done", FAILED: "FAILED", SKIPPED: "not done"}
         return ActionWords(f"{self.action.name} {verdict.get(self.state, 'begun')}", self.why or self.outcome)
 
-    @property
-    def fact(self) -> str:
-        """Return what its outcome adds to the first line; empty where that says it all."""
-        told = self.said
-        known = (told.what, told.why, f"{told.what}: {told.why}")
-        return "" if self.outcome in known else f"{self.action.name}: {self.outcome}"
-
     def advice(self, job_name: str) -> Advice | None:
         """Return what to do by hand where it was not done, or may not have been."""
         if self.state not in (FAILED, SKIPPED, LOST):
