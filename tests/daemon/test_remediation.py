@@ -270,7 +270,7 @@ def test_a_tick_ends_when_all_is_done(place: Place) -> None:
         told = parts.engine.conclude(60, lambda: True, go_on=True)
     (message,) = (each.message for each in told)
     assert message.headline.startswith(
-        "[ACTION] glide: processes ended by SIGTERM, stacks taken (on_hang, incident 1)"
+        "[ACTION] glide: false FAILED, processes ended by SIGTERM, stacks taken (on_hang, incident 1)"
     )
     assert "\nstacks for incident 1 (on_hang): " in message.body
     assert "\ncancel for incident 1 (on_hang): SIGTERM is sent to " in message.body
