@@ -35,7 +35,9 @@ HEADER = "index, utilization.gpu [%], power.draw [W], power.limit [W], memory.us
 WORKS, WAITS, STALLED = (99, 640), (100, 123), (0, 125)
 
 
-ADVICE = "\nsbatch --exclude="
+def kept_off(node: str) -> str:
+    """What is said below the fault of a node."""
+    return f"\nTo keep the next job off {node}:\nsbatch --exclude={node} ..."
 
 
 @dataclass
@@ -79,7 +81,7 @@ class Lab:
                     [
                         each["summary"],
                         *each.get("facts", ()),
-                        *(line for one in each.get("advice", ()) for line in one.values()),
+                        *(one[part] for one in each.get("advice", ()) for part in ("sentence", "command")),
                     ]
                 ),
             )
@@ -109,7 +111,7 @@ def test_all_nodes_are_asked_at_once_and_the_job_is_left_as_it_was(slurm: Cluste
     alice.node("node3", WORKS)
     found = alice.check()
     assert found[""][1].startswith("3 GPUs on 2 nodes, utilisation 99 %, power 640 W")
-    assert found["node3"] == ("CRITICAL", f"node3: 1 of 2 GPUs are there{ADVICE}node3")
+    assert found["node3"] == ("CRITICAL", "node3: 1 of 2 GPUs are there" + kept_off("node3"))
     assert slurm.state(f"{alice.job}_1") == "RUNNING"
     wait_until(lambda: not steps(slurm, alice.job), ANSWERING, "the probe's step is over")
 
@@ -159,7 +161,7 @@ def test_a_node_that_does_not_start_the_probe(slurm: Cluster) -> None:
     slurm.kill_slurmd("node3")
     found = alice.check()
     assert found["node3"][0] == "UNKNOWN"
-    assert found["node2"] == ("CRITICAL", f"node2: 1 of 2 GPUs are there{ADVICE}node2")
+    assert found["node2"] == ("CRITICAL", "node2: 1 of 2 GPUs are there" + kept_off("node2"))
 
 
 def test_somebody_elses_job_is_seen_through_its_own_samples(slurm: Cluster) -> None:
