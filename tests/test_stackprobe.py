@@ -88,7 +88,7 @@ def test_what_is_sent_is_what_arrives() -> None:
     frames = tuple(Frame(f"function{number}", "a µ.py", number or None, "/x/a µ.py") for number in range(500))
     thread = Thread("7", 9, "MainThread", frames=frames)
     parcel = Parcel(
-        TrainingProcess(9, 1, "python train.py", {"RANK": 3}),
+        TrainingProcess(9, 1, {"RANK": 3}),
         (StackDump(9, (thread,)),),
     )
     lines = list(node_stacks.packages(parcel))
@@ -152,7 +152,7 @@ def test_a_process_that_has_ended_and_a_zombie(capsys: Says) -> None:
         wait_until(lambda: node_stacks.state(process.pid).startswith("Z"), 30, "it is a zombie")
         assert node_stacks.below([process.pid]) == []
     assert node_stacks.state(process.pid) == ""
-    gone = Parcel(TrainingProcess(process.pid, 1, "python"))
+    gone = Parcel(TrainingProcess(process.pid, 1))
     dump, trouble = node_stacks._dump(
         gone.found.pid, node_stacks._arguments(["--py-spy", "x", "--job", "1"]), 0.0
     )

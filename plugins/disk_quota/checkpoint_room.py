@@ -1,4 +1,4 @@
-"""Room of a file system in checkpoints: the size and rhythm of those that runs write there."""
+"""Room on a file system, counted in checkpoints that runs save there."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LIVES_FOR = 2 * 86400.0
 def largest_cadence(
     patterns: Sequence[str], device: int, inventories: dict[str, CheckpointInventory], now: float
 ) -> Cadence | None:
-    """Return the cadence of the run with the largest checkpoints on this device, or None. Never raises.
+    """Return the cadence of the run with the largest checkpoints on this device, or None. Never raise.
 
-    `inventories`: what is known of each pattern's checkpoints, which is brought up to date here.
+    `inventories`: the known checkpoints by pattern, which are updated here.
     """
     found = []
     for pattern in patterns:
@@ -41,7 +41,7 @@ def largest_cadence(
 
 
 def describe_room(usual: Cadence, free: float) -> str:
-    """Put the room in words: `room for 4 more checkpoints of 2.3 TB (one every 3h)`."""
+    """Return the room in words: `room for 4 more checkpoints of 2.3 TB (one every 3h)`."""
     rhythm = f" (one every {format_duration(usual.every)})" if usual.every else ""
     number = usual.room(free)
     more = "checkpoint" if number == 1 else "checkpoints"

@@ -1,4 +1,4 @@
-"""Choice of the limits that a tool prints which hold for a path: those of its own file system. Pure."""
+"""Choice of the limits, among those that a tool printed, that apply to a path. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def covering(
     *,
     whole: bool = True,
 ) -> list[StorageLimit]:
-    """Return the limits of the disk at `paths` (as written, and with its links followed) on `mount`.
+    """Return the limits that apply to the disk on `mount`; `paths` are as configured and with links resolved.
 
-    A limit that names no file system counts, and so does one that names a directory above the path, its
-    mount point, its device or its fileset. What names something else is another's. Where none of them fits,
-    all bear one name, and that name is nothing on this machine (a server's own name for it), it is meant, as
-    long as the `whole` output was understood.
+    A limit applies if it names no file system, or names a directory above the path, its mount point, its
+    device or its fileset; any other name belongs to another disk. Exception: if no limit applies, all have
+    the same name, and that name is nothing known on this machine (a server's own name for the disk), they
+    apply, provided that the `whole` output was understood.
     """
     fitting = [limit for limit in limits if not limit.path or _fits(limit.path, paths, mount, mounts)]
     named = {limit.path for limit in limits if limit.path}
@@ -34,7 +34,7 @@ def covering(
 
 
 def is_device(name: str, mount: Mount) -> bool:
-    """Return True if a tool's name is the device's: an NFS server has a short and a long name."""
+    """Return True if a tool's name means this device; an NFS server may have a short and a long name."""
     if name in (mount.source, mount.point):
         return True
     (server, _, export), (host, _, exported) = name.partition(":"), mount.source.partition(":")
@@ -47,7 +47,7 @@ def _fits(name: str, paths: Sequence[str], mount: Mount, mounts: tuple[Mount, ..
     if not name.startswith("/"):
         return _is_called(name, paths, mount)
     if any(each.point == name and each.source != mount.source for each in mounts):
-        return False  # something else is mounted exactly there
+        return False  # another file system is mounted exactly there
     folder = name.rstrip("/")
     if any(path == folder or path.startswith(f"{folder}/") for path in paths):
         return True
@@ -56,7 +56,7 @@ def _fits(name: str, paths: Sequence[str], mount: Mount, mounts: tuple[Mount, ..
 
 
 def _is_called(name: str, paths: Sequence[str], mount: Mount) -> bool:
-    """Match a name without a leading slash: a device of GPFS, a data set of ZFS or one above, a folder."""
+    """Match a name without leading slash: a device of GPFS, a data set of ZFS or its parent, a folder."""
     source = mount.source
     if name == os.path.basename(source) or source.startswith(f"{name}/"):
         return True
@@ -64,7 +64,7 @@ def _is_called(name: str, paths: Sequence[str], mount: Mount) -> bool:
 
 
 def _elsewhere(name: str, mount: Mount, mounts: tuple[Mount, ...]) -> bool:
-    """Return True if the name is known here as something other than the disk."""
+    """Return True if the name is known on this machine, but as something else than this disk."""
     if name.startswith("/") and not name.startswith(_DEVICES):
         found = mount_of(name, mounts)
         if found is not None and found.point != _ROOT:
@@ -74,7 +74,7 @@ def _elsewhere(name: str, mount: Mount, mounts: tuple[Mount, ...]) -> bool:
 
 
 def _of_fileset(limits: list[StorageLimit], paths: Sequence[str]) -> list[StorageLimit]:
-    """Keep of several filesets the one that the path goes through, where there is one."""
+    """Of several filesets, keep only the one that the path is in, if any."""
     folders = {part for path in paths for part in path.split("/")}
     if not any(limit.fileset in folders for limit in limits if limit.fileset):
         return limits

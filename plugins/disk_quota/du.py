@@ -1,7 +1,7 @@
-"""Count of what lies beneath a directory, by du(1) in the background: slow, only when asked for.
+"""Usage below a directory, counted by du(1) in the background: slow, and only if configured.
 
-A count outlives the round, and the process, that began it: du goes on by itself and writes into a file of its
-own, from which a later round takes what it found. Only one runs at a time for a check.
+A count outlives the round and the process that started it: du runs on its own and writes to a file, from
+which a later round takes the result. Each check runs only one at a time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ seconds=$1
 
 @dataclass(frozen=True, slots=True)
 class DuProcess:
-    """Count that runs: its process and host, the file that it writes into, and when it was begun."""
+    """Running count: its process and host, its output file, and when it was started."""
 
     pid: int
     host: str
@@ -52,7 +52,7 @@ class DuProcess:
 
 @dataclass(slots=True)
 class DuState:
-    """Last finished count (`found`, by kind), when it was taken in, and the one that `runs`."""
+    """Last finished count (`found`, by kind), when it was read, and the one that `runs` now."""
 
     found: dict[str, int] = field(default_factory=dict)
     at: float | None = None
@@ -60,9 +60,9 @@ class DuState:
 
 
 def usage(path: str, known: DuState, now: float) -> tuple[tuple[StorageLimit, ...], str]:
-    """Return what the last finished count found, and what went wrong with the newest.
+    """Return the result of the last finished count, and what went wrong with the newest one.
 
-    The limits are none: du knows only what is used. Starts the next count where it is time.
+    The limits have no maximum, since du only knows what is used. Start the next count if it is due.
     """
     trouble = ""
     if known.runs:
@@ -78,7 +78,7 @@ def usage(path: str, known: DuState, now: float) -> tuple[tuple[StorageLimit, ..
 
 
 def _fetch(known: DuState, runs: DuProcess, now: float) -> str:
-    """Take in a count that is over, and return what went wrong with it."""
+    """Read the result of a finished count; return what went wrong with it."""
     lines = _lines(runs.file)
     if "done" not in lines:
         here = runs.host == host_name()
@@ -93,7 +93,7 @@ def _fetch(known: DuState, runs: DuProcess, now: float) -> str:
 
 
 def _start(path: str, now: float) -> DuProcess:
-    """Start a count in a session of its own, and return where it is, for later rounds."""
+    """Start a count in a session of its own; return where later rounds find it."""
     descriptor, file = tempfile.mkstemp(prefix="watchdogd-du.")
     os.close(descriptor)
     argv = ["sh", "-c", _SCRIPT, "watchdogd-du", f"{DEADLINE / 2:.0f}", path, file]
@@ -101,7 +101,7 @@ def _start(path: str, now: float) -> DuProcess:
     running = subprocess.Popen(
         argv, stdin=quiet, stdout=quiet, stderr=quiet, env=environment(), start_new_session=True
     )
-    threading.Thread(target=running.wait, daemon=True, name=f"du {path}").start()  # leaves no zombie
+    threading.Thread(target=running.wait, daemon=True, name=f"du {path}").start()  # reap it
     return DuProcess(running.pid, host_name(), file, now)
 
 

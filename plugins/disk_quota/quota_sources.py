@@ -1,6 +1,6 @@
-"""Questions to the tools that know quotas: which commands, for whom, and what their answers come to.
+"""Queries to quota tools: which commands to run, for whom, and what their answers mean.
 
-The readers of the answers are pure and lie in parsers/quota/; here is what touches the machine.
+The parsers of the answers are pure and live in parsers/quota/; this module runs the commands.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NOT_ENABLED = re.compile(r"quotas? (?:is|are) not enabled|no quota management i
 
 @dataclass(frozen=True, slots=True)
 class QuotaPath:
-    """Directory that is asked about, and the mount it lies on."""
+    """Directory whose quotas are asked for, and the mount that it is on."""
 
     path: str
     mount: Mount
@@ -56,9 +56,9 @@ class QuotaPath:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """Answer of a source: the limits it knows, single storage targets, in one line what went wrong.
+    """Answer of a source: limits, storage targets, and one line on what went wrong.
 
-    `missing` says in one line what was asked for and shows no quota, where others were shown.
+    `missing` says in one line which quota was asked for and not shown, while others were.
     """
 
     limits: tuple[StorageLimit, ...] = ()
@@ -68,7 +68,7 @@ class Quotas:
 
 
 def automatic(mount: Mount) -> str:
-    """Return the source for a type of file system; `statvfs` where no quota tool, or no quota, can be."""
+    """Return the source for a type of file system; `statvfs` if it has no quotas or no tool for them."""
     local = mount.type in _LOCAL and "quota" in mount.options
     source = _BY_TYPE.get(mount.type, "posix" if local else "statvfs")
     return "statvfs" if source == "posix" and not shutil.which("quota") else source
@@ -77,9 +77,9 @@ def automatic(mount: Mount) -> str:
 def ask_quotas(
     source: str | Mapping[str, Any], place: QuotaPath, counted: du.DuState | None = None
 ) -> Quotas:
-    """Return all limits that hold at a path, by one source (a name, or a table of `command`, `pattern`).
+    """Return all limits that apply at a path, from one source: a name, or a table of `command`, `pattern`.
 
-    `counted`: what is counted in the background, which is brought up to date here; None: nothing was so far.
+    `counted` is the state of the background count, which is updated here; None: there was none so far.
     """
     if not isinstance(source, str):
         return _tool(source, place)
@@ -89,7 +89,7 @@ def ask_quotas(
     return _SOURCES[source](place) if source in _SOURCES else Quotas()
 
 
-# One function a source.
+# One function for each source.
 
 
 def _lustre(place: QuotaPath) -> Quotas:
@@ -107,12 +107,12 @@ def _lustre(place: QuotaPath) -> Quotas:
 
 
 def _hangs(answer: Answer) -> bool:
-    """Return True if a tool used up its time: it is not asked for more then."""
+    """Return True if a tool used up its time; it is not asked for anything else then."""
     return answer.silent and answer.seconds >= DEADLINE
 
 
 def _targets(answer: Answer) -> tuple[lfs_quota.StorageTarget, ...]:
-    """Read storage targets; quotas do not depend on them: what cannot be read here is left out."""
+    """Return the storage targets, none if they cannot be read: quotas do not depend on them."""
     try:
         return tuple(lfs_quota.read_targets(answer.output))
     except UnreadableError:
@@ -131,7 +131,7 @@ def _gpfs(place: QuotaPath) -> Quotas:
 
 
 def gpfs_tool(name: str) -> str:
-    """Return the path of a command of GPFS: on PATH, else where it is installed."""
+    """Return the path of a GPFS command: on PATH, else in its usual folder."""
     return shutil.which(name) or os.path.join(_GPFS_TOOLS, name)
 
 
@@ -164,14 +164,14 @@ def _posix(place: QuotaPath) -> Quotas:
 
 
 def _failures(answer: Answer, mount: Mount) -> list[str]:
-    """Return what quota(1) could not ask of this mount, or at all where it printed nothing."""
+    """Return what quota(1) could not query for this mount (any mount, if it printed nothing else)."""
     lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
     here = [line for line in lines if mount.source in line.split()]
     return here or [line for line in lines if not answer.output.strip() and "/" not in line]
 
 
 def _cephfs(place: QuotaPath) -> Quotas:
-    """Read the directory's own quota and those of all directories above it."""
+    """Read the quotas of the directory and of all directories above it."""
     found: list[StorageLimit] = []
     path = os.path.realpath(place.path)
     try:
@@ -196,7 +196,7 @@ def _attributes(path: str) -> dict[str, bytes]:
 
 
 def _tool(source: Mapping[str, Any], place: QuotaPath) -> Quotas:
-    """Read what a command of the site prints, as far as it is of this disk's file system."""
+    """Read the output of a site's command, as far as it is about this disk's file system."""
     argv, pattern = [str(word) for word in source.get("command", ())], source.get("pattern")
     row, unit = source.get("row"), str(source.get("unit", ""))
     if not argv:
@@ -205,7 +205,7 @@ def _tool(source: Mapping[str, Any], place: QuotaPath) -> Quotas:
     quotas = _read(_all([argv]), lambda said: site_tool.read(said, pattern, name, place.now, row, unit))
     quotas = replace(quotas, limits=tuple(replace(each, by_site=True) for each in quotas.limits))
     if row:
-        return quotas  # who names the row says that it is this disk's
+        return quotas  # a named row is this disk's by configuration
     paths = (place.path, os.path.realpath(place.path))
     mounts = read_mounts(mount_table())
     here = covering(quotas.limits, paths, place.mount, mounts, whole=not quotas.trouble)
@@ -225,7 +225,7 @@ _SOURCES: dict[str, Callable[[QuotaPath], Quotas]] = {
 }
 
 
-# What they have in common.
+# Shared by the sources.
 
 
 def _all(commands: Sequence[Sequence[str]]) -> list[Answer]:
@@ -234,10 +234,10 @@ def _all(commands: Sequence[Sequence[str]]) -> list[Answer]:
 
 
 def _read(answers: Sequence[Answer], reader: Callable[[ToolOutput], Sequence[StorageLimit]]) -> Quotas:
-    """Merge the answers to several questions.
+    """Merge the answers to several queries.
 
-    One kind of quota that may not be read (the group's over NFS) is no trouble where another was; one for
-    which no quota is shown is missing then.
+    A kind of quota that may not be read (a group's over NFS) is no problem if another kind was read; a kind
+    for which no quota is shown is reported as missing then.
     """
     limits: list[StorageLimit] = []
     troubles: list[str] = []
@@ -259,15 +259,15 @@ def _read(answers: Sequence[Answer], reader: Callable[[ToolOutput], Sequence[Sto
 def _one(
     answer: Answer, reader: Callable[[ToolOutput], Sequence[StorageLimit]]
 ) -> tuple[ParsedOutput, str, str]:
-    """Return what one answer holds, what went wrong, and the tool's own words that say so.
+    """Return the limits in one answer, what went wrong, and the tool's own words for it.
 
-    The exit code alone says little: quota(1) has 1 for "over the limit"; one without
-    a limit is a failure all the same.
+    The exit code alone says little: quota(1) returns 1 for "over the limit". An answer without any limit is a
+    failure nevertheless.
     """
     if answer.silent:
         return ParsedOutput(), answer.trouble, ""
     if _NOT_ENABLED.search(answer.errors) and not answer.output.strip():
-        return ParsedOutput(), "", ""  # this kind of quota does not exist there: no limit
+        return ParsedOutput(), "", ""  # this kind of quota does not exist there
     said, why = ToolOutput(answer.output), answer.complaint()
     try:
         found = said.reading(reader(said))
@@ -282,7 +282,7 @@ def _one(
 
 
 def _doubts(answer: Answer, found: ParsedOutput) -> str:
-    """Return why what was read is not the whole truth, or empty."""
+    """Return why the answer may be incomplete or wrong, or empty."""
     asked = f"'{' '.join(answer.argv)}'"
     if found.unread:
         more = f" and {len(found.unread) - 1} more" if len(found.unread) > 1 else ""
@@ -296,7 +296,7 @@ def _doubts(answer: Answer, found: ParsedOutput) -> str:
 
 
 def _groups(path: str) -> list[str]:
-    """Return the groups that files there may count for: the directory's, if it is ours, and our first."""
+    """Return the groups whose quotas may count: the directory's (if we are in it), then our own."""
     ours = {os.getgid(), *os.getgroups()}
     wanted = dict.fromkeys(gid for gid in (os.stat(path).st_gid, os.getgid()) if gid in ours)
     return [_group(gid) for gid in wanted]

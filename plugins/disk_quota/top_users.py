@@ -1,4 +1,4 @@
-"""Largest users of a file system, where its own tool knows them at once: never by walking through."""
+"""Largest users of a file system, if its own tool knows them at once; never by walking the tree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Shares = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class TopUsers:
-    """Last answer, when it was `asked` for, whether it was a refusal, and the `first` answer, of `since`."""
+    """Last answer, when it was `asked` for, whether it was refused, and the `first` answer (of `since`)."""
 
     shares: Shares = field(default_factory=dict)
     asked: float = 0.0
@@ -42,17 +42,17 @@ class TopUsers:
 
     @property
     def words(self) -> dict[str, str]:
-        """Return by kind one line on who holds most and what came since the first question."""
+        """Return one line for each kind: who uses most, and what was added since the first answer."""
         return {kind: _line(kind, each, self) for kind, each in self.shares.items() if each}
 
     @property
     def calm(self) -> TopUsers:
-        """Return what is kept while all is well, that a tool refuses: growth counts from then on."""
+        """Return the state to keep while all is well: only a refusal. Growth is counted from then on."""
         return self if self.refused else TopUsers()
 
 
 def ask_top_users(source: str, place: QuotaPath, known: TopUsers) -> TopUsers:
-    """Add a new answer where it is time to ask."""
+    """Ask again if it is time, and return the new state."""
     if fresh(known.asked, place.now, REFUSED_FOR if known.refused else AGAIN):
         return known
     shares = {kind: _largest(each) for kind, each in _shares(source, place).items()}
@@ -78,7 +78,7 @@ def _largest(shares: Mapping[str, float]) -> dict[str, float]:
 
 
 def _shares(source: str, place: QuotaPath) -> Shares:
-    """Return the shares, none where the tool refuses, is missing, or cannot be read: this is an extra."""
+    """Return who uses how much; none if the tool refuses, is missing or cannot be read (this is optional)."""
     try:
         if source == "cephfs":
             return _of_ceph(place.path)
@@ -107,7 +107,7 @@ def _asked(source: str, place: QuotaPath) -> Sequence[StorageLimit]:
 
 
 def _of_ceph(path: str) -> Shares:
-    """Read what CephFS keeps for each folder: what lies beneath it."""
+    """Read CephFS's own sums for the folders below this one."""
     found: Shares = {BYTES: {}, INODES: {}}
     with os.scandir(path) as entries:
         for entry in itertools.islice(entries, _FOLDERS):

@@ -1,9 +1,9 @@
-"""Activity of all GPUs of a job at one moment: they work, wait for one another, or do nothing. Pure.
+"""Activity of all GPUs of a job at one moment: working, waiting for one another, or idle. Pure.
 
-Measured on 2 H100 with NCCL: training 100 % at 699 W; stalled on data 0 % at 125 W; hung in a collective the
+Measured on 2 H100 with NCCL: training 100 % at 699 W; stalled on data 0 % at 125 W; hung in a collective: the
 waiting GPU 100 % at 124 W, the guilty one 0 % at 126 W; idle 72 W. On 2 H200: 700 W, 120 W both, 78 W. So
-utilisation alone calls a hang busy: power is held against what a GPU drew while the run told progress, and
-against what an idle card draws.
+utilisation alone takes a hang for work. Power is therefore compared with what a GPU drew while the run
+reported progress, and with what an idle card draws.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _HELD, _HELD_BYTES = 1.0, 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class NamedGpu:
-    """GPU by its full name: `node5/gpu3`."""
+    """GPU with its full name: `node5/gpu3`."""
 
     name: str
     gpu: Gpu
 
     @property
     def shown(self) -> str:
-        """Name with its power, where that is known."""
+        """Name, with the power if known."""
         return self.name if self.gpu.power_w is None else f"{self.name} ({self.gpu.power_w:.0f} W)"
 
 
 @dataclass(frozen=True, slots=True)
 class GpuActivity:
-    """Activity by GPU: `quiet` are the job's GPUs at 0 %, `busy` all others that tell.
+    """GPUs by activity: `quiet` are the job's GPUs at 0 %, `busy` all others that report utilisation.
 
-    `hung`: `waiting` are those of high utilisation at a power near idle, `quiet` the suspects, if any.
-    `drawn` are the watts of each that works at full utilisation, by name.
+    In a hang (`hung`), `waiting` are the GPUs with high utilisation at a power near idle, and `quiet` the
+    suspects, if any. `drawn`: watts of each GPU at full utilisation, by name.
     """
 
     waiting: tuple[NamedGpu, ...] = ()
@@ -62,9 +62,10 @@ class GpuActivity:
 def classify(
     gpus: Sequence[NamedGpu], used: frozenset[str] = frozenset(), power: Mapping[str, float] | None = None
 ) -> GpuActivity:
-    """Sort the job's GPUs. `used`: names that worked before in this job; `power`: watts that each drew then.
+    """Sort the job's GPUs by activity.
 
-    GPUs that hold no memory and never worked are nobody's: they are quiet, but no suspects.
+    `used`: names of GPUs that worked before in this job; `power`: watts that each drew then. A GPU that holds
+    no memory and never worked belongs to nobody: it is quiet, but no suspect.
     """
     power = power or {}
     telling = [each for each in gpus if each.gpu.utilisation is not None and not each.gpu.trouble]
@@ -87,22 +88,22 @@ def classify(
 
 
 def is_busy(gpu: Gpu) -> bool:
-    """Return whether it works, or waits for others, at full utilisation."""
+    """Return True if it is at full utilisation: working, or waiting for others."""
     return (gpu.utilisation or 0.0) >= HIGH
 
 
 def waits(gpu: Gpu) -> bool:
-    """Return whether it waits for others: at full utilisation, and a power near idle."""
+    """Return True if it waits for others: full utilisation at a power near idle."""
     return is_busy(gpu) and _near_idle(gpu, None, None)
 
 
 def _held(gpu: Gpu) -> bool:
-    """Return True if somebody holds it, or if its memory is not told."""
+    """Return True if a process uses it, or if its memory is not reported."""
     return gpu.vram is None or gpu.vram >= _HELD or (gpu.vram_used or 0) >= _HELD_BYTES
 
 
 def _near_idle(gpu: Gpu, quiet_w: float | None, usual_w: float | None) -> bool:
-    """Judge by its cap, by what quiet GPUs draw, or by what it drew itself while it worked."""
+    """Compare its power with its cap, with quiet GPUs, or with what it drew itself while it worked."""
     now, cap = gpu.power_w, gpu.power_cap_w
     if now is None:
         return False
@@ -125,10 +126,9 @@ _NEW = 0.1
 def work_signs(
     gpus: Sequence[NamedGpu], moment: GpuActivity, state: GpuHealthState, now: float, *, gets_on: bool
 ) -> tuple[Sign, ...]:
-    """Return what this look says of work; none where it may be one thing or the other.
+    """Return the sign of work in this look, or none if it is ambiguous. Changes only `state`.
 
-    `gets_on`: the run reports progress now, so that this is what its GPUs draw at work. Changes `state`
-    alone.
+    `gets_on`: the run reports progress now, so that this is what its GPUs draw while working.
     """
     gpus = [each for each in gpus if each.name in state.used] or gpus
     drawn = [each.gpu.power_w for each in gpus if each.gpu.power_w and not each.gpu.trouble]
@@ -163,7 +163,7 @@ def _mean(watts: float | None) -> str:
 
 
 def _works(gpus: Sequence[NamedGpu], watts: float, usual: float) -> bool:
-    """Return True if they draw what work draws; False where neither their past nor their cap is known."""
+    """Return True if they draw as much as at work; False if neither their past nor their cap is known."""
     caps = [each.gpu.power_cap_w for each in gpus if each.gpu.power_cap_w]
     cap = sum(caps) / len(caps) if caps else 0.0
     if not usual:

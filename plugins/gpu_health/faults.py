@@ -1,7 +1,7 @@
-"""Faults of single GPUs and of one node's GPUs, worst first. Pure.
+"""Faults of single GPUs and of a node's GPUs, worst first. Pure.
 
 Not all GPUs have sensors: partitions and MIG devices leave them to their board, and the second die of an
-MI250X leaves power to the first. So each is held against its own kind, and against itself.
+MI250X leaves power to the first. So each GPU is compared with others of its kind, and with its own past.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _AT_ONCE = ("reset", "reboot", "gpu reset", "node reboot")
 
 @dataclass(frozen=True, slots=True)
 class GpuLimits:
-    """Thresholds: per cent of memory, degrees Celsius, watts; the GPUs of each node. None: not judged.
+    """Thresholds: per cent of memory, degrees Celsius, watts, GPUs of each node. None: not judged.
 
-    Without `temperature_warn` the temperature at which a card says that it slows itself down counts.
+    Without `temperature_warn`, the temperature counts at which the card slows itself down by its own account.
     """
 
     gpus_per_node: int | None = None
@@ -38,7 +38,7 @@ class GpuLimits:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Fault in a few words. `lasting`: the card or the node itself is bad, in other jobs too."""
+    """Fault in a few words. `lasting`: the card or node itself is bad, in other jobs too."""
 
     status: Status
     text: str
@@ -48,10 +48,10 @@ class Fault:
 def gpu_faults(
     gpu: Gpu, limits: GpuLimits, risen: int = 0, events: tuple[DriverEvent, ...] = (), mute: str = ""
 ) -> list[Fault]:
-    """Return the faults of one GPU, the worst first.
+    """Return the faults of one GPU, worst first.
 
-    `risen`: uncorrectable errors more than when it was first seen in this job; `mute`: why it is a fault that
-    no sensor of it can be read (see without_sensors), or empty.
+    `risen`: new uncorrectable errors since it was first seen in this job. `mute`: why it is a fault that none
+    of its sensors can be read (see without_sensors), or empty.
     """
     found = [*_broken(gpu, events), *_memory(gpu, risen), *_hot(gpu, limits)]
     found += _above(gpu.vram, limits.vram_warn, limits.vram_crit, "memory {:.0f} % full, limit {:g} %")
@@ -82,7 +82,7 @@ def _broken(gpu: Gpu, events: tuple[DriverEvent, ...]) -> Iterator[Fault]:
 
 
 def _sensor_fault(gpu: Gpu, why: str) -> Iterator[Fault]:
-    """Report lost sensors; a GPU that works all the same has lost them alone."""
+    """Report unreadable sensors; for a GPU that works nevertheless, this is all that is wrong."""
     if why:
         works = gpu.utilisation is not None and gpu.utilisation > QUIET
         line = f"neither temperature, power nor clock can be read of it {why}"
@@ -90,9 +90,9 @@ def _sensor_fault(gpu: Gpu, why: str) -> Iterator[Fault]:
 
 
 def driver_fault(events: tuple[DriverEvent, ...]) -> Fault | None:
-    """Return what a node's drivers report that names no GPU, as a fault of the node.
+    """Return what a node's drivers report without naming a GPU, as a fault of the node.
 
-    Where a broken GPU is named as well, it belongs to that one: None.
+    None if a broken GPU is named too, since it then belongs to that GPU.
     """
     unnamed = [event for event in events if not event.bus]
     if not unnamed or any(event.bus and event.fatal for event in events):
@@ -103,10 +103,7 @@ def driver_fault(events: tuple[DriverEvent, ...]) -> Fault | None:
 
 
 def _memory(gpu: Gpu, risen: int) -> Iterator[Fault]:
-    """Report memory errors; correctable ones are harmless.
-
-    What counts the card's life alarms only when it rises.
-    """
+    """Report uncorrectable memory errors; a counter of the card's whole life alarms only when it rises."""
     if gpu.remap_failed:
         yield Fault(Status.CRITICAL, "a memory row could not be remapped: the card is worn out", lasting=True)
     if gpu.worn:
@@ -133,7 +130,7 @@ def _hot(gpu: Gpu, limits: GpuLimits) -> Iterator[Fault]:
 def _above(now: float | None, warn: float | None, crit: float | None, words: str) -> Iterator[Fault]:
     """Report a figure above its limits.
 
-    `words` have a place for the figure, and one for the limit that it reached.
+    `words` has placeholders for the figure and for the limit that it exceeds.
     """
     if now is None:
         return
@@ -144,7 +141,7 @@ def _above(now: float | None, warn: float | None, crit: float | None, words: str
 
 
 def node_fault(node: GpuNode, limits: GpuLimits, known: tuple[str, ...] = ()) -> Fault | None:
-    """Return the fault of a whole node; `known` are the labels of GPUs that it had before in this job."""
+    """Return the fault of a whole node; `known` are labels of GPUs that it had before in this job."""
     if node.trouble:
         return Fault(Status.UNKNOWN, f"its GPUs cannot be read: {node.trouble}")
     wanted = limits.gpus_per_node
@@ -170,7 +167,7 @@ _TWO_DIES = re.compile(r"MI2[0-9]{2}|Aldebaran", re.IGNORECASE)
 
 
 def without_sensors(gpus: Sequence[NamedGpu], before: Collection[str]) -> dict[str, str]:
-    """Return by name why no sensor can be read; `before`: names of those that were read in this job."""
+    """Return for each GPU why it is a fault that no sensor can be read; `before`: those once readable."""
     read = [each.gpu for each in gpus if not each.gpu.mute and not each.gpu.trouble]
     return dict(_mute(gpus, read, before))
 
@@ -184,12 +181,12 @@ def _mute(
         others = any(_alike(gpu, other) for other in read)
         if name in before:
             yield name, f"any more{', as of the others' if others else ''}"
-        elif others and not gpu.blank:  # of which nothing at all is told: that is said as such
+        elif others and not gpu.blank:  # nothing at all is reported: that is a fault of its own
             yield name, "as of the others"
 
 
 def _alike(gpu: Gpu, other: Gpu) -> bool:
-    """Return True if what `other` has can be expected of `gpu`."""
+    """Return True if `gpu` should have the same sensors as `other`."""
     same = (gpu.mig is None, gpu.partition or 0) == (other.mig is None, other.partition or 0)
     if not same or (gpu.name and other.name and gpu.name != other.name):
         return False

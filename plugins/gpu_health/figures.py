@@ -1,4 +1,4 @@
-"""Figures of several GPUs: what they draw, do and hold, to be recorded and in words. Pure."""
+"""Figures of several GPUs (utilisation, power, temperature, memory): for history, and in words. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from watchdogd.plugins.gpu_health.faults import GpuLimits
 
 
 def _measured(gpus: Sequence[Gpu]) -> Iterator[tuple[str, str, list[float]]]:
-    """Return name, unit and values of what the GPUs tell of themselves."""
-    well = [gpu for gpu in gpus if not gpu.trouble]  # of the others no value means anything
+    """Yield name, unit and values of each figure that GPUs report."""
+    well = [gpu for gpu in gpus if not gpu.trouble]  # values of GPUs in trouble mean nothing
     cells = (
         ("utilisation", "%", [gpu.utilisation for gpu in well]),
         ("power", "W", [gpu.power_w for gpu in well]),
@@ -26,7 +26,7 @@ def _measured(gpus: Sequence[Gpu]) -> Iterator[tuple[str, str, list[float]]]:
 
 
 def metrics_of(gpus: Sequence[Gpu], limits: GpuLimits) -> dict[str, Metric]:
-    """Return the mean of what is shared out, the highest of what is judged at its worst."""
+    """Return the mean of each figure, or the maximum of those that are judged by their worst GPU."""
     thresholds = {
         "utilisation": (None, None),
         "power": (limits.power_warn, limits.power_crit),
@@ -42,7 +42,7 @@ def metrics_of(gpus: Sequence[Gpu], limits: GpuLimits) -> dict[str, Metric]:
 
 
 def spreads(gpus: Sequence[Gpu]) -> Iterator[str]:
-    """Put each figure in words: `power 71 to 650 W`."""
+    """Return each figure in words: `power 71 to 650 W`."""
     for name, unit, known in _measured(gpus):
         low, high = min(known), max(known)
         spread = f"{low:.0f} to {high:.0f}" if high - low >= 1 else f"{sum(known) / len(known):.0f}"
@@ -50,7 +50,7 @@ def spreads(gpus: Sequence[Gpu]) -> Iterator[str]:
 
 
 def describe_gpu(each: NamedGpu) -> str:
-    """Put all of one GPU in words, as evidence: `100 % 124 W 41 °C memory 74 % GPU-...`."""
+    """Return one GPU in words, as evidence: `100 % 124 W 41 °C memory 74 % GPU-...`."""
     gpu = each.gpu
     cells = (
         f"{gpu.utilisation:.0f} %" if gpu.utilisation is not None else "",
@@ -64,7 +64,7 @@ def describe_gpu(each: NamedGpu) -> str:
 
 
 def gpus_cell(metrics: Mapping[str, Metric]) -> str:
-    """Return the cell of all GPUs in `status` and on the page, by their metrics: `8: 97 % 412 W`."""
+    """Return the cell for `status` and the page from the metrics of all GPUs: `8: 97 % 412 W`."""
     units = {"utilisation": "%", "power": "W"}
     figures = [f"{metrics[name].value:.0f} {unit}" for name, unit in units.items() if name in metrics]
     return f"{metrics['gpus'].value:.0f}: {' '.join(figures)}"

@@ -23,7 +23,7 @@ _REST = 300.0
 
 @dataclass(frozen=True, slots=True)
 class BadGpu:
-    """GPU that was bad: its name then, what it had, when, and in which job."""
+    """GPU that was bad: its name then, its fault, when, and in which job."""
 
     name: str
     what: str
@@ -33,7 +33,7 @@ class BadGpu:
 
 @dataclass(frozen=True, slots=True)
 class SilentNode:
-    """Node that did not answer: how often running, when it was asked last, and why it did not."""
+    """Node that did not answer: how many times in a row, when it was last asked, and why."""
 
     times: int
     at: float
@@ -42,12 +42,12 @@ class SilentNode:
 
 @dataclass(slots=True)
 class GpuHealthState(NodeCheckState):
-    """GPUs by key (the UUID where known): the last `counters`, their `rises` in this job, `bad` ones.
+    """State of the GPUs, by key (the UUID if known).
 
-    `recovering` are subjects that were not OK (see node_checks.recoveries), `labels` the GPUs of each node,
-    `used` those that worked, `power` what each drew then (watts), `read` those of which a sensor was read.
-    `usual_w` is what a GPU draws on average while the run tells progress, `sign` what its GPUs say of its
-    work.
+    `counters`: last values; `rises`: their increase in this job; `bad`: GPUs with lasting faults.
+    `recovering`: subjects that were not OK (see node_checks.recoveries). `labels`: GPUs of each node.
+    `used`: GPUs that worked, `power`: watts that each drew then; `read`: GPUs whose sensors could be read.
+    `usual_w`: mean watts of a GPU while the run reports progress; `sign`: sign of work in the last look.
     """
 
     job: str = ""
@@ -68,7 +68,7 @@ class GpuHealthState(NodeCheckState):
     silent: dict[str, SilentNode] = field(default_factory=dict)
 
     def begin(self, job: str, started: float, now: float) -> None:
-        """Forget what belonged to another job or attempt; counters and faults stay, since GPUs do."""
+        """Forget what belonged to another job or attempt; counters and faults stay with their GPUs."""
         self.bad = {key: entry for key, entry in self.bad.items() if now - entry.at < _BAD_FOR}
         if (job, started) != (self.job, self.started):
             self.job, self.started, self.since, self.hung_since = job, started, now, None
@@ -79,7 +79,7 @@ class GpuHealthState(NodeCheckState):
     # Nodes that do not answer
 
     def heard(self, nodes: Sequence[GpuNode], now: float) -> None:
-        """Count for each node how often running it was silent."""
+        """Count how many times in a row each node did not answer."""
         for node in nodes:
             if node.trouble:
                 before = self.silent.get(node.name)
@@ -88,13 +88,13 @@ class GpuHealthState(NodeCheckState):
                 self.silent.pop(node.name, None)
 
     def resting(self, now: float) -> frozenset[str]:
-        """Return the nodes that are not asked now."""
+        """Return the nodes that are not asked in this round."""
         return frozenset(
             name for name, mute in self.silent.items() if mute.times >= 2 and now - mute.at < _REST
         )
 
     def unheard(self, nodes: Iterable[GpuNode]) -> list[GpuNode]:
-        """Return silent nodes that were not asked this time, as they were."""
+        """Return silent nodes that were not asked this time, with their last state."""
         asked = {node.name for node in nodes}
         return [
             GpuNode(name, trouble=f"{mute.why} (last asked {local_time(mute.at)})")
@@ -105,14 +105,14 @@ class GpuHealthState(NodeCheckState):
     # GPUs
 
     def key(self, node: str, gpu: Gpu) -> str:
-        """Return what a GPU is known by: its UUID, now or before; else its place."""
+        """Return the key of a GPU: its UUID, as known now or earlier; else its place."""
         place = f"{node}/{gpu.label}"
         if gpu.uuid:
             self.keys[place] = gpu.uuid
         return self.keys.get(place, place)
 
     def seen(self, node: GpuNode) -> None:
-        """Keep which GPUs the node has, and their counters, which may have risen since the last look."""
+        """Remember the node's GPUs and their counters, and by how much these rose since the last look."""
         labels = [gpu.label for gpu in node.readout.gpus if gpu.index is not None]
         self.labels[node.name] = list(dict.fromkeys([*self.labels.get(node.name, []), *labels]))
         for gpu in node.readout.gpus:
@@ -128,11 +128,11 @@ class GpuHealthState(NodeCheckState):
         self.counters = dict(list(self.counters.items())[-_KEPT:])
 
     def remember(self, key: str, name: str, what: str, now: float) -> None:
-        """Remember a bad GPU, to know it again in other jobs."""
+        """Remember a bad GPU, to recognise it in other jobs."""
         self.bad[key] = BadGpu(name, what, now, self.job)
 
     def recall(self, key: str, name: str, now: float, until: float) -> str:
-        """Return in words that it was bad in an earlier job; what worked for `until` seconds is not."""
+        """Return in words that it was bad in an earlier job; empty once it has worked for `until` seconds."""
         entry = self.bad.get(key)
         if entry is None or entry.job == self.job:
             return ""
@@ -145,17 +145,17 @@ class GpuHealthState(NodeCheckState):
     # How long
 
     def worked(self, names: Iterable[str], drawn: Mapping[str, float]) -> None:
-        """Take in GPUs that work, and the watts of those at full utilisation, smoothed: peaks are short."""
+        """Remember GPUs that work, with smoothed watts of those at full utilisation."""
         self.used = sorted({*self.used, *names})
         for name, watts in drawn.items():
             self.power[name] = smoothed(self.power.get(name), watts, _NEW)
 
     def rest(self) -> None:
-        """Let GPUs stand still now: how long they do so counts from the next look on."""
+        """Note that GPUs may stand still now: their idle time counts from the next look."""
         self.hung_since = None
         self.idle_since.clear()
 
     def idle(self, names: Sequence[str], now: float) -> dict[str, float]:
-        """Return since when each of these does nothing."""
+        """Return since when each of these GPUs has been idle."""
         self.idle_since = {name: min(self.idle_since.get(name, now), now) for name in names}
         return self.idle_since

@@ -28,7 +28,7 @@ def looked(says: Callable[[int], str], monkeypatch: pytest.MonkeyPatch) -> NodeR
         monkeypatch.setattr(node_ranks, "_GROWING", 0.05)
         monkeypatch.setattr(node_stacks, "environ", lambda _pid: {"NCCL_RAS_ADDR": fake.address})
         monkeypatch.setattr(node_ranks, "_gpus", lambda _until: ())
-        found = [node_stacks.TrainingProcess(os.getpid(), 1, "", {"RANK": 0})]
+        found = [node_stacks.TrainingProcess(os.getpid(), 1, {"RANK": 0})]
         return node_ranks.look("n1", found, time.monotonic() + 4.0)
 
 
@@ -48,7 +48,7 @@ def test_the_gpus_of_others_say_nothing(
     gpus = tuple(Gpu(place, pids=pids[each]) for place, each in enumerate(listed))
     monkeypatch.setattr(node_ranks, "_gpus", lambda _until: gpus)
     monkeypatch.setattr(node_stacks, "environ", lambda _pid: {"NCCL_RAS_ENABLE": "0"})
-    found = [node_stacks.TrainingProcess(os.getpid(), 1, "", {"RANK": 0})]
+    found = [node_stacks.TrainingProcess(os.getpid(), 1, {"RANK": 0})]
     assert [gpu.index for gpu in node_ranks.look("n1", found, time.monotonic() + 4.0).gpus] == seen
 
 

@@ -1,1 +1,1 @@
-"""Parts that several built-in checks share, one noun a file."""
+"""Parts that several built-in checks share."""

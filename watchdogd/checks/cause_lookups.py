@@ -1,4 +1,4 @@
-"""Look-ups for a cause that a log names: the node at a connection's other end, a core file; and its words."""
+"""Look-ups about a cause that a log names: the node at the other end of a connection, and core files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE = 256
 
 
 def words(cause: Cause, node: str = "", core: str = "") -> str:
-    """Return a cause with the node to be left out (its peer's, or its own) or the core file, if known."""
+    """Return a cause with the node to exclude (its peer's, or its own) or the core file, if known."""
     if node:
         which = "" if cause.node else f", which is {node}" if cause.peer else f", node {node}"
         return f"{cause.sentence}{which} (--exclude={node})"
@@ -26,13 +26,13 @@ def words(cause: Cause, node: str = "", core: str = "") -> str:
 
 
 def core_file(folder: str, since: float) -> str:
-    """Find the newest `core`, `core.PID` or `PROGRAM.core` that was written after `since`, or empty."""
+    """Return the newest `core`, `core.PID` or `PROGRAM.core` written after `since`, or empty."""
     found = []
     for path in glob.glob(f"{glob.escape(folder)}/core*") + glob.glob(f"{glob.escape(folder)}/*.core"):
         try:
             seen = os.stat(path)
         except OSError:
-            continue  # gone, or out of reach: it helps nobody then
+            continue  # gone or unreadable: no help to anybody
         if os.path.isfile(path) and seen.st_mtime >= since:
             found.append((seen.st_mtime, path))
     return max(found, default=(0.0, ""))[1] if folder else ""
@@ -41,8 +41,8 @@ def core_file(folder: str, since: float) -> str:
 def peer_node(peer: str, nodes: str, told: Mapping[str, str]) -> str:
     """Return the name of the node at the other end, ready for `--exclude`, or empty.
 
-    Asked in this order: the log itself (`told`: NCCL names its addresses), the name service for the address,
-    the name service for all nodes of the job.
+    Sources, in this order: the log itself (`told`, since NCCL prints its addresses), the name service for the
+    address, the name service for all nodes of the job.
     """
     names = slurmtext.expand_hostlist(nodes)
     if not log_lines.is_address(peer):
@@ -61,7 +61,7 @@ def _reverse(address: str) -> list[str]:
 
 
 def _forward(names: Sequence[str]) -> dict[str, str]:
-    """Map each address to its node; getent names the first of the lines of each name."""
+    """Map each address to its node; getent repeats the first name on every line."""
     if not names:
         return {}
     answer = ask(["getent", "hosts", *names[:_AT_ONCE]], deadline=DEADLINE)

@@ -1,8 +1,8 @@
 """Checkpoints on disk: files or folders, their size, and whether they are still being written.
 
-A framework's own tracker file names the last one that was finished: DeepSpeed writes `latest`, with the tag
-of a folder (`global_step1000`); Megatron `latest_checkpointed_iteration.txt`, with the iteration, or
-`release` for a converted model. Both lie beside the checkpoints, and are written when all parts of one are.
+A framework's tracker file beside the checkpoints names the last complete one: DeepSpeed writes `latest`, with
+a folder's tag (`global_step1000`); Megatron `latest_checkpointed_iteration.txt`, with the iteration, or
+`release` for a converted model. It is written once all parts of a checkpoint are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Tracker:
-    """Tracker file: what it says, the step that this means, and when it was written."""
+    """Tracker file: its text, the step in it, and when it was written."""
 
     path: str
     said: str
@@ -39,7 +39,7 @@ class Tracker:
 
 
 def read_tracker(path: str, text: str, mtime: float) -> Tracker | None:
-    """Read a tracker's text; None where it names no step."""
+    """Parse a tracker's text; None if it contains no step."""
     said = text.strip()
     step = 0 if said == "release" else _step(said)
     if step is None or not said.isprintable() or len(said) >= _LONGEST:
@@ -48,9 +48,9 @@ def read_tracker(path: str, text: str, mtime: float) -> Tracker | None:
 
 
 def find_tracker(folder: str) -> Tracker | None:
-    """Return the tracker in this folder, of two the one written last.
+    """Return the tracker in this folder, the newer one of two.
 
-    None where there is none that can be read: a checkpoint is then judged by its content alone.
+    None if none can be read: checkpoints are then judged by their contents alone.
     """
     found = []
     for path in (os.path.join(folder, name) for name in TRACKER_NAMES):
@@ -63,7 +63,7 @@ def find_tracker(folder: str) -> Tracker | None:
 
 
 def named(tracker: Tracker, entries: Iterable[str]) -> str:
-    """Return the path of the checkpoint that a tracker names, or empty: it is not there."""
+    """Return the path of the checkpoint that a tracker names; empty if it does not exist."""
     folder = os.path.dirname(tracker.path)
     for path in entries:
         name = os.path.basename(path)
@@ -74,10 +74,10 @@ def named(tracker: Tracker, entries: Iterable[str]) -> str:
 
 
 def not_named_yet(tracker: Tracker, entries: Iterable[tuple[str, float]]) -> str:
-    """Return of checkpoints as (path, mtime) the one that is being written, or empty.
+    """Return the one of these checkpoints, as (path, mtime), that is still being written, or empty.
 
-    It was begun after the tracker was written, and is further than what the tracker names. Where there are
-    several of these nobody keeps the tracker (DeepSpeed's `save_latest=False`), and it tells nothing.
+    That is a checkpoint begun after the tracker was written, with a later step. If there are several, nobody
+    updates the tracker (DeepSpeed's `save_latest=False`), and it means nothing.
     """
     newer = {}
     for path, mtime in entries:
@@ -88,7 +88,7 @@ def not_named_yet(tracker: Tracker, entries: Iterable[tuple[str, float]]) -> str
 
 
 def _step(name: str) -> int | None:
-    """Return the last number in a name: `global_step1000`, `iter_0001000`."""
+    """Return the last number in a name: 1000 in `global_step1000` and `iter_0001000`."""
     numbers = _NUMBER.findall(name)
     return digits(numbers[-1]) if numbers else None
 
@@ -104,9 +104,10 @@ _LOG = re.compile(r"\.(?:log|out|err|txt|jsonl|csv)(?:\.\d+)?$|\.tfevents\.")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPath:
-    """Match of the pattern; `mtime` is its own, of a folder not that of what lies in it.
+    """Path that matches the pattern, and its own mtime (of a folder, not that of its contents).
 
-    `mark` is a tracker that names another one, though this one is newer; `beside`: other files of its step.
+    `mark`: a tracker that names another checkpoint, although this one is newer. `beside`: other files of the
+    same step.
     """
 
     path: str
@@ -116,7 +117,7 @@ class CheckpointPath:
 
 
 class Saved(NamedTuple):
-    """Bytes, files, and the newest mtime, of all and of those of LARGE bytes at least."""
+    """Bytes, number of files and newest mtime: of all files, and of files of LARGE bytes or more."""
 
     size: int = 0
     files: int = 0
@@ -138,10 +139,10 @@ _NOTHING = Saved()
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Content of a checkpoint: bytes, files, the newest mtime, and the first mark of being unfinished.
+    """Content of a checkpoint: bytes, files, newest mtime, and the first sign that it is unfinished.
 
-    `saved` leaves out files that say something of a run, which grow whatever it does, and so do `began`, the
-    mtime of the file that was finished first, and `shards`, its files by kind.
+    Three fields leave out files that report on the run, since they may grow at any time: `saved`; `began`,
+    the mtime of the file that was finished first; and `shards`, the files by kind.
     """
 
     size: int
@@ -154,9 +155,9 @@ class Content:
 
 
 def find_checkpoints(pattern: str) -> list[CheckpointPath]:
-    """Return all matches, newest first, without trackers and what vanishes meanwhile (a clean-up).
+    """Return all matches, newest first, without trackers and without what is removed meanwhile.
 
-    Files of one step are one checkpoint: each rank may write its own.
+    Files of one step are one checkpoint, since each rank may write its own.
     """
     found, files = list[CheckpointPath](), list[CheckpointPath]()
     for path in glob.glob(pattern, recursive=True):
@@ -183,9 +184,9 @@ def _joined(files: Iterable[CheckpointPath]) -> Iterator[CheckpointPath]:
 
 
 def unfinished_beside(pattern: str, found: list[str]) -> list[CheckpointPath]:
-    """Return the newest two beside these (newest first) that are marked as unfinished.
+    """Return the newest two unfinished checkpoints beside these (newest first), by their names.
 
-    They may match no pattern until they are whole.
+    An unfinished checkpoint may not match the pattern until it is complete.
     """
     folder = os.path.dirname(found[0] if found else pattern)
     if pathname.is_wild(folder):
@@ -200,7 +201,7 @@ def unfinished_beside(pattern: str, found: list[str]) -> list[CheckpointPath]:
 
 
 def _tracked(entries: list[CheckpointPath]) -> list[CheckpointPath]:
-    """Mark the one that its tracker does not name yet."""
+    """Mark the checkpoint that its tracker does not name yet."""
     folder = os.path.dirname(entries[0].path) if entries else ""
     known = find_tracker(folder) if folder else None
     if not known:
@@ -212,10 +213,10 @@ def _tracked(entries: list[CheckpointPath]) -> list[CheckpointPath]:
 
 
 def content(entry: CheckpointPath) -> Content:
-    """Look at all that lies in it, down to FILES files; links to folders are not followed.
+    """Examine everything in a checkpoint, up to FILES files; links to folders are not followed.
 
-    PyTorch's distributed checkpoints are marked by what they lack: `.metadata` is written when all ranks have
-    written their parts, and nothing loads without it.
+    A checkpoint of PyTorch's distributed format without `.metadata` is unfinished: that file is written once
+    all ranks have written their parts, and nothing loads without it.
     """
     parts: set[str] = set()
     described: set[str] = set()
@@ -244,7 +245,7 @@ def content(entry: CheckpointPath) -> Content:
 
 
 def every_file(top: str) -> Iterator[tuple[str, str, os.stat_result]]:
-    """Return path, name and stat of each file; a clean-up may take any of them away meanwhile."""
+    """Yield path, name and stat of each file; files that are removed meanwhile are skipped."""
     if not os.path.isdir(top):
         yield top, os.path.basename(top), os.stat(top)
         return

@@ -1,8 +1,8 @@
-"""Newest checkpoints of a run over rounds: their sizes, their cadence, which are whole, and how they grow.
+"""Newest checkpoints of a run across rounds: sizes, cadence, which are complete, and how they grow.
 
-Growth is a sign that the run works, though its log may stand still: a first save of terabytes takes an hour
-in which no line is written. Bytes count that came since the last look, in checkpoints and in what is marked
-as an unfinished one beside them, and files written anew in place; not the growth of logs in the same folder.
+Growth is a sign that the run works even if its log stands still: a first save of terabytes can take an hour
+without a log line. Counted are bytes added since the last look, in checkpoints, in unfinished ones beside
+them, and in files rewritten in place; not the growth of logs in the same folder.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from watchdogd.units import format_duration, format_size, local_time
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """Rhythm in which a run saves, and how much.
+    """How often and how much a run saves.
 
-    `size`: bytes of a usual checkpoint; `every`: seconds between two, None while that is not known.
+    `size`: bytes of a usual checkpoint. `every`: seconds between two, None if not known yet.
     """
 
     size: float
     every: float | None = None
 
     def room(self, free: float) -> int:
-        """Return for how many more of them `free` bytes are enough."""
+        """Return how many more checkpoints fit into `free` bytes."""
         return int(max(free, 0.0) / self.size)
 
     def lasts(self, free: float) -> float | None:
-        """Return the seconds from a checkpoint to the first that does not fit, were none cleaned up."""
+        """Return the seconds from one checkpoint until the first that does not fit, if none is removed."""
         return (self.room(free) + 1) * self.every if self.every else None
 
 
 def cadence(written: Iterable[tuple[float, float]], every: float | None = None) -> Cadence | None:
-    """Return how a run saves, by its last whole checkpoints as (time, bytes); None without one.
+    """Return how a run saves, from its last complete checkpoints as (time, bytes); None if there is none.
 
-    `every` is the configured rhythm in seconds; left out: the median distance of two, which a pause between
-    two jobs does not move. The usual size is a median too: one that was cut short does not count.
+    `every` is the configured interval in seconds; by default it is the median interval, which a pause between
+    two jobs does not shift. The usual size is a median too, so that a checkpoint cut short does not count.
     """
     known = sorted((at, size) for at, size in written if size > 0)
     if not known:
@@ -72,11 +72,12 @@ WRITTEN_KEPT = 12
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Checkpoint as it was seen last: what it holds (see Content), and its own mtime.
+    """Checkpoint as last seen: its content (see Content) and its own mtime.
 
-    `changed`: when it was last written to, on our clock where we saw it happen; `settled`: it counts as
-    written. `began`: its first file was finished, or it was seen first. `flaw`: what it lacks beside the
-    whole one before it, in words.
+    `changed`: when it was last written to, by our clock if we saw it happen.
+    `settled`: it counts as completely written.
+    `began`: when its first file was finished, or when it was first seen.
+    `flaw`: what it lacks compared with the complete one before it, in words.
     """
 
     size: int
@@ -93,12 +94,12 @@ class Checkpoint:
 
     @property
     def whole(self) -> bool:
-        """True if all of it is written and was counted."""
+        """True if it is written and its content was counted completely."""
         return self.settled and self.files < FILES
 
     @property
     def sound(self) -> bool:
-        """True if it is written, and nothing is known that it lacks."""
+        """True if it is written and has no known flaw."""
         return self.settled and self.size > 0 and not self.flaw
 
 
@@ -106,8 +107,8 @@ class Checkpoint:
 class CheckpointInventory:
     """Newest checkpoints of a run by path (`known`), newest first, and when they were `looked` at.
 
-    `written`: time and bytes of the last whole ones, those since cleaned up too; `took`: seconds for which
-    these were written, as far as that can be told.
+    `written`: time and bytes of the last complete ones, including removed ones. `took`: seconds for which
+    each of them was written, if known.
     """
 
     known: dict[str, Checkpoint] = field(default_factory=dict)
@@ -117,12 +118,12 @@ class CheckpointInventory:
 
     @property
     def save_time(self) -> float | None:
-        """Seconds that a save takes, the median of the last; None where it cannot be told."""
+        """Median number of seconds that recent saves took; None if not known."""
         return statistics.median(self.took.values()) if self.took else None
 
 
 def update_inventory(pattern: str, inventory: CheckpointInventory, now: float) -> bool:
-    """Look into the newest checkpoint while it changes; True where there is any. OSError where it fails."""
+    """Examine the newest checkpoint if it changes; return True if there is any. May raise OSError."""
     entries = find_checkpoints(pattern)
     if not entries:
         check_answers(pattern)
@@ -155,7 +156,7 @@ def update_inventory(pattern: str, inventory: CheckpointInventory, now: float) -
 
 
 def _with_flaws(kept: dict[str, Checkpoint]) -> dict[str, Checkpoint]:
-    """Hold each that has just been written against the last sound one before it; the newest is first."""
+    """Compare each checkpoint that was just completed with the last sound one before it; newest first."""
     sound: Checkpoint | None = None
     for path, one in reversed(list(kept.items())):
         if one.whole and one.shards and sound is not None and not one.flaw:
@@ -170,7 +171,7 @@ def _seen(
 ) -> Checkpoint:
     if before and (before.size, before.mtime) == (found.size, found.mtime):
         changed = before.changed
-    else:  # the file server's clock is believed where it lies between two looks of ours
+    else:  # the file server's time counts if it lies between our last two looks
         unlikely = looked is not None and not looked <= found.mtime <= now
         changed = now if unlikely else min(found.mtime, now)
     settled = now - changed >= SETTLED and not found.mark
@@ -192,22 +193,25 @@ def _seen(
 def usual_cadence(
     inventory: CheckpointInventory, *, without: str = "", every: float | None = None
 ) -> Cadence | None:
-    """Return how the run saves, by all whole checkpoints but one; `every` is configured, in seconds."""
+    """Return how the run saves, by its complete checkpoints except `without`.
+
+    `every` is the configured interval in seconds.
+    """
     return cadence(((at, size) for path, (at, size) in inventory.written.items() if path != without), every)
 
 
 GROWTH_KIND = "checkpoints"
 ON = 600.0
-"""Seconds between two times of growth that are one and the same."""
+"""Growth at two times less than this many seconds apart counts as continuous."""
 TOLD_FOR = 3600.0
-"""Seconds for which a growth is remembered."""
+"""Seconds for which growth is remembered."""
 _SLACK = 300.0
-"""Seconds by which the file server's clock may be behind."""
+"""Seconds by which the file server's clock may be behind ours."""
 
 
 @dataclass(slots=True)
 class Growth:
-    """Content of each checkpoint when they were looked at, that time, and the last growth."""
+    """Content of each checkpoint at the last look, the time of that look, and the last growth."""
 
     seen: dict[str, Saved] = field(default_factory=dict)
     at: float | None = None
@@ -217,10 +221,10 @@ class Growth:
 def growth_signs(
     pattern: str, inventory: CheckpointInventory, growth: Growth, now: float, *, stands: bool
 ) -> tuple[Sign, ...]:
-    """Return the last growth, if it is not long ago, by what the inventory shows just now.
+    """Return the last growth of checkpoints, if recent, as signs of work.
 
-    `stands`: the run's log tells no progress now: what is unfinished beside them, and the newest one though
-    it counts as written, are looked into as well. OSError where the file system does not answer.
+    `stands`: the run's log reports no progress, so unfinished checkpoints beside these, and the newest one
+    even if it counts as written, are examined too. Raise OSError if the file system does not answer.
     """
     seen = {path: one.saved for path, one in inventory.known.items()}
     if stands:
@@ -229,7 +233,7 @@ def growth_signs(
         files = 0
         for entry in (*unfinished_beside(pattern, list(inventory.known)), *again):
             if files >= FILES:
-                break  # nobody walks through all of a large file system each minute
+                break  # too slow to repeat each minute on a large file system
             with contextlib.suppress(FileNotFoundError):
                 found = content(entry)
                 seen[entry.path], files = found.saved, files + found.files
@@ -244,15 +248,15 @@ def growth_signs(
 
 
 def _lately(seen: Mapping[str, Saved], now: float) -> float:
-    """Return when a part of a checkpoint was written to, if just before a first look; 0: it was not."""
+    """Return when a part of a checkpoint was written, if just before the first look; else 0."""
     newest = max((one.large for one in seen.values()), default=0.0)
     return newest if now - SETTLED <= newest <= now else 0.0
 
 
 def _grown(before: Mapping[str, Saved], seen: Mapping[str, Saved], since: float, now: float) -> str:
-    """Return what came since then, in words; empty: too little.
+    """Return in words what was added since then; empty if too little.
 
-    What came to light only because a newer one was removed, or renamed, is not new.
+    A checkpoint that comes to light only because a newer one was removed or renamed is not new.
     """
     newest = max([since - _SLACK, *(each.mtime for each in before.values())])
     new = [one for path, one in seen.items() if path not in before and one.mtime > newest]

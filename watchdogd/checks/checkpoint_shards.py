@@ -1,7 +1,7 @@
-"""Shards of a checkpoint, and what it lacks beside the whole one before it. Pure.
+"""Shards of a checkpoint, and what it lacks compared with the complete one before it. Pure.
 
-Files whose names differ in their numbers alone are shards of one kind: `mp_rank_03.pt`, `__3_0.distcp`. The
-numbers of a kind tell which is missing.
+Files whose names differ only in their numbers are shards of one kind: `mp_rank_03.pt`, `__3_0.distcp`. The
+numbers within a kind show which one is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DECIMALS = re.compile(r"\d+(?:\.\d+)*")
 
 
 class Shards(NamedTuple):
-    """Shards of one kind: their `number`, the smallest one with its bytes, the highest number in their names.
+    """Shards of one kind: their `number`, the smallest with its bytes, and the highest number in their names.
 
     `total` is the sum of the last numbers of all names.
     """
@@ -44,10 +44,10 @@ class Shards(NamedTuple):
 
 
 def steps(names: Sequence[str]) -> dict[str, int]:
-    """Return the step of each of these names, which are in the order of their writing.
+    """Return the step in each of these names, which are sorted by time of writing.
 
-    It is the number that alone differs between names that are alike but for numbers, or that grows most from
-    one to the next. What has none is left out.
+    The step is the only number that differs between names of the same form, or else the one that grows most
+    from one to the next. Names without it are left out.
     """
     shapes: dict[str, list[str]] = {}
     for name in names:
@@ -65,17 +65,17 @@ def steps(names: Sequence[str]) -> dict[str, int]:
 
 
 def add(kinds: dict[str, Shards], name: str, size: int, *, alone: bool = False) -> None:
-    """Add a file, by its path inside the checkpoint, to its kind; one that is `alone` has the kind of any."""
+    """Add a file, by its path inside the checkpoint, to its kind; a file that is `alone` joins any kind."""
     kind = "" if alone else _NUMBERS.sub("#", name)
     if kind in kinds or len(kinds) < KINDS:
         kinds[kind] = kinds.get(kind, Shards()).and_one(name, size)
 
 
 def flaw(kinds: Mapping[str, Shards], before: Mapping[str, Shards]) -> str:
-    """Return what a checkpoint lacks that the whole one before it has, in words, or empty."""
+    """Return in words what a checkpoint lacks compared with the complete one before it, or empty."""
     if len(kinds) >= KINDS or len(before) >= KINDS or "" in before.keys() - kinds.keys():
         return ""
-    if "" in kinds and len(before) > 1:  # what is left of several
+    if "" in kinds and len(before) > 1:  # the rest of several
         kinds = {_NUMBERS.sub("#", kinds[""].smallest): kinds[""]}
     return next(filter(None, (_lacks(kind, kinds.get(kind), had) for kind, had in before.items())), "")
 
@@ -96,12 +96,12 @@ def _lacks(kind: str, has: Shards | None, had: Shards) -> str:
 
 
 def _fewer_ranks(has: Shards, had: Shards) -> bool:
-    """Return True if a run that goes on with a fraction of its ranks saved all that it has."""
+    """Return True if the run continues with a fraction of its ranks and this is all that they save."""
     return has.number > 1 and had.number % has.number == 0 and has.top < had.top
 
 
 def _missing(kind: str, has: Shards, had: Shards) -> str:
-    """Name the one that is missing, where the numbers say which."""
+    """Name the missing shard, if the numbers show which it is."""
     if has.number + 1 != had.number or kind.count("#") != 1:
         return ""
     (digits_before,) = _NUMBERS.findall(had.smallest)

@@ -1,4 +1,4 @@
-"""Room that a limit leaves, judged and in words: bytes or inodes, of a file system or a quota. Pure."""
+"""Verdict on the room that a limit leaves, with its wording: bytes or inodes, file system or quota. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ a day): ten petabytes do not alarm with 500 TB left.
 
 @dataclass(frozen=True, slots=True)
 class FreeSpaceLimits:
-    """Free amounts below which WARNING and CRITICAL are wanted, used ones above which; None: the usual ones.
+    """Configured thresholds for WARNING and CRITICAL, of free and of used amounts; None: the default.
 
-    Where both are given the one that is reached first counts.
+    If both are given, the one that is reached first counts.
     """
 
     warn: Amount | None = None
@@ -34,7 +34,7 @@ class FreeSpaceLimits:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Free amounts below which a limit is a WARNING or CRITICAL."""
+    """Free amounts below which a limit is WARNING or CRITICAL."""
 
     warn: float
     crit: float
@@ -54,19 +54,19 @@ class Verdict:
 
     @property
     def short(self) -> bool:
-        """True if room is short now: by a threshold, or by a limit, not by a forecast or a grace."""
+        """True if room is short now: by a threshold or the limit itself, not by a forecast or grace."""
         below = self.free < max(self.thresholds.warn, self.thresholds.crit)
         return self.status is Status.CRITICAL or below
 
     @property
     def tightness(self) -> tuple[int, float]:
-        """Key to sort by: the larger, the worse."""
+        """Sort key: the larger, the worse."""
         share = self.free / self.total if self.total and not math.isinf(self.total) else 1.0
         return self.status.severity, -share
 
 
 def judge(limit: StorageLimit, wish: FreeSpaceLimits, usable: float = 1.0) -> Verdict:
-    """Judge a limit; `usable` is the share of a file system's or a site's bytes that is the whole."""
+    """Judge a limit; only the `usable` share of a file system's (or a site's) bytes counts as capacity."""
     if limit.capacity is None:
         return Verdict(limit, Status.OK, math.inf, math.inf, Thresholds(0.0, 0.0))
     whole = limit.of == FILE_SYSTEM or limit.by_site
@@ -78,9 +78,9 @@ def judge(limit: StorageLimit, wish: FreeSpaceLimits, usable: float = 1.0) -> Ve
 
 
 def _thresholds(limit: StorageLimit, total: float, wish: FreeSpaceLimits) -> Thresholds:
-    """Return what is configured; a missing half of a pair is the default, on its right side.
+    """Return the configured thresholds; a missing one of a pair gets its default, in the right order.
 
-    Where there is no hard limit, writing goes on above the soft one: CRITICAL only where somebody wants it.
+    Without a hard limit, writing goes on above the soft one: then CRITICAL only if it is configured.
     """
     warn, crit = _free(wish.warn, wish.warn_used, total), _free(wish.crit, wish.crit_used, total)
     usual = min(CRIT_SHARE * total, CRIT_AT_MOST[limit.kind]) if limit.hard is not None else 0.0
@@ -94,7 +94,7 @@ def _thresholds(limit: StorageLimit, total: float, wish: FreeSpaceLimits) -> Thr
 
 
 def _free(free: Amount | None, used: Amount | None, total: float) -> float | None:
-    """Return what has to stay free by either threshold; None where neither is given."""
+    """Return how much must stay free by either threshold; None if neither is given."""
     wanted = [free.of(total)] if free else []
     wanted += [max(total - used.of(total), 0.0)] if used else []
     return max(wanted, default=None)
@@ -115,7 +115,7 @@ def _state(limit: StorageLimit, free: float, thresholds: Thresholds) -> tuple[St
 
 
 def describe(verdict: Verdict) -> str:
-    """Put a verdict in words: `1.2 TB of 50 TB free (2.4 %), quota of group six`."""
+    """Return a verdict in words: `1.2 TB of 50 TB free (2.4 %), quota of group six`."""
     limit = verdict.limit
     of = "" if limit.of == FILE_SYSTEM else f", {limit.of}"
     of += " (the tool calls its figures inaccurate)" if limit.inaccurate else ""
@@ -134,7 +134,7 @@ def with_unit(kind: str, amount: float) -> str:
 
 
 def metrics(verdict: Verdict) -> dict[str, Metric]:
-    """Return the figures of one limit, and what they were held against."""
+    """Return the figures of one limit with its thresholds."""
     unit = "B" if verdict.limit.kind == BYTES else ""
     found = {"used": Metric(round(verdict.limit.used), unit)}
     if verdict.limit.capacity is not None:

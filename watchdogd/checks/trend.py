@@ -1,4 +1,4 @@
-"""Rate at which something fills: a slope that neither a sawtooth nor a single jump can fool."""
+"""Rate at which something fills up: a slope that neither a sawtooth nor a single jump distorts."""
 
 from __future__ import annotations
 
@@ -8,54 +8,58 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 NEEDED = 5
-"""Readings that differ, before anything is said."""
+"""Different readings that are needed for a rate."""
 REACH = 24
-"""Multiple of the observed span that a forecast may look ahead: an hour of readings carries one day."""
+"""How far a forecast may look ahead, as a multiple of the observed time: an hour of readings carries one
+day."""
 _LAG = 3600.0
 _RECENT = (6 * 3600.0, 86400.0, 3 * 86400.0)
-"""Seconds: the last while that is judged by itself, where the level has left its former range."""
+"""Recent periods (seconds) that are judged by themselves if the level has left its former range."""
 _LEFT = 0.25
-"""By how much of the former range the level must exceed it, to have left it."""
+"""The level has left its former range once it exceeds it by this share of the range."""
 _STEP = 0.6
-"""Share of a rise that may come at once."""
+"""Share of a rise that may happen in one step."""
 _KEPT = 120
 _STILL = 12 * 3600.0
-"""Seconds without growth, after which a trend may be over."""
+"""Seconds without growth after which a trend may be over."""
 _PAUSE = 1.5
-"""So many times the longest pause that it ever made, a trend has to stand still to be over."""
+"""A trend is over once it has paused this many times as long as ever before."""
 _MARKS = 50
-"""Parts of the whole growth: what grows by less than one of them stands still."""
+"""Growth by less than the total growth divided by this counts as standing still."""
 _FALL = 0.1
-"""Share of the whole range by which the level has to go down before that ends a cycle."""
+"""Share of the whole range by which the level must fall to end a cycle."""
 _FALLS = 0.5
-"""Share of the largest fall that other falls must have, to end a cycle as it does."""
+"""A fall ends a cycle only if it is at least this share of the largest fall."""
 _TAKEN, _LASTED = 0.2, 6 * 3600.0
-"""A rise that nothing was ever taken back of may be half of a first cycle: it counts when it has taken this
-share of the room that it found, or went on for so many seconds."""
+"""A rise without any fall may be half of a first cycle. It counts once it has taken this share of the free
+room, or has lasted this many seconds."""
 _CYCLES = 4
-"""Cycles whose lows are held against each other."""
+"""How many cycles have their lows compared."""
 _LATE_CYCLES = 8
 _CONCORDANT = 0.8
-"""Kendall's tau of the lows (and of the tops) from which they go up."""
+"""The lows (and the tops) rise if their Kendall's tau is at least this."""
 _SLOWING = 0.6
-"""Share of the first half's gain below which the second half's is a slowing down: its end is foreseen."""
+"""A rise slows down if its second half gains less than this share of its first half; then its end is
+foreseen."""
 
 Point = tuple[float, float]
 
 
 def filling_rate(points: Sequence[Point], free: float | None = None) -> float | None:
-    """Return the units per second by which the level grows, or None where too little is known.
+    """Return the units per second by which the level grows; None if too little is known.
 
-    It is 0 where the level does not grow. `points` are (time, level), oldest first; `free` is what is left
-    now. What is written and cleaned up again does not count: where the level falls back, lows are held
-    against lows over several of its own cycles, and the last rise counts where it has left their range, or
-    lasts far longer than they did. A rise without any fall counts as soon as it is more than the beginning of
-    a first cycle (see _TAKEN) and does not slow down towards an end that fits.
+    It is 0 if the level does not grow. `points` are (time, level), oldest first; `free` is what is left now.
 
-    The slope is the median of all pairwise ones (Theil-Sen) of the lowest levels that still come. Repeats
-    within the hour in which quota figures may lag are left out. What began to grow lately, beyond all levels
-    of before, counts as fast as it grows since: a calm fortnight does not hide it. What grew and stands still
-    for far longer than it ever paused, half a day at least, grows no more.
+    What is written and cleaned up again does not count. If the level falls back now and then, the lows of
+    several such cycles are compared; the last rise counts by itself if it has left their range or lasts much
+    longer than they did. A rise without any fall counts once it is more than the beginning of a first cycle
+    (see _TAKEN) and does not slow down so that it would end in time.
+
+    The slope is the median of all pairwise slopes (Theil-Sen) of the lower envelope: each level is replaced
+    by the lowest that follows. Repeated values within an hour are dropped, since quota figures may lag. If
+    the level recently began to grow beyond all earlier levels, the rate since then counts, so that a calm
+    fortnight does not hide it. A trend that has stood still far longer than ever before, for at least half a
+    day, has ended.
     """
     known = _without_repeats(points)
     if _too_few(known):
@@ -66,7 +70,7 @@ def filling_rate(points: Sequence[Point], free: float | None = None) -> float | 
 def time_to_full(free: float, rate: float | None, points: Sequence[Point]) -> float | None:
     """Return the seconds until `free` is used up, or None.
 
-    None: it is not filling, or that is further off than `points` can carry.
+    None if it does not fill, or if that is further away than `points` allow to forecast.
     """
     if not rate:
         return None
@@ -90,7 +94,7 @@ def _rate_of(known: Sequence[Point], now: float, free: float | None) -> float | 
 
 @dataclass(frozen=True, slots=True)
 class _Swings:
-    """Turns of the level: the places of the lows after each fall, of the tops before them."""
+    """Turning points of the level: indices of the lows after each fall, and of the tops before them."""
 
     known: Sequence[Point]
     lows: tuple[int, ...]
@@ -98,7 +102,7 @@ class _Swings:
 
 
 def _swings(known: Sequence[Point]) -> _Swings:
-    """Find the turns; a low is one as soon as the level has left it upwards, or is the last."""
+    """Find the turning points; a low is known once the level has risen from it, or is the last."""
     levels = [level for _, level in known]
     tops_before = itertools.accumulate(levels, max)
     largest = max(top - level for top, level in zip(tops_before, levels, strict=True))
@@ -125,7 +129,7 @@ def _swings(known: Sequence[Point]) -> _Swings:
 
 
 def _of_lows(swings: _Swings, many: int, free: float | None) -> float | None:
-    """Return the slope of the last so many lows, where they and the tops go up by more than chance."""
+    """Return the slope of the last `many` lows, if they and the tops rise by more than chance."""
     lows = [swings.known[place] for place in swings.lows[-many:]]
     tops = [swings.known[place] for place in swings.tops[-many:]]
     if len(lows) < _CYCLES or _tau(lows) < _CONCORDANT or _tau(tops) < _CONCORDANT:
@@ -138,13 +142,13 @@ def _of_lows(swings: _Swings, many: int, free: float | None) -> float | None:
 
 
 def _tau(points: Sequence[Point]) -> float:
-    """Return Kendall's rank correlation with time: 1 where every level is above all before it."""
+    """Return Kendall's rank correlation with time: 1 if every level is above all earlier ones."""
     pairs = [b[1] - a[1] for a, b in itertools.combinations(_thinned(points), 2)]
     return sum((rise > 0) - (rise < 0) for rise in pairs) / len(pairs) if pairs else 0.0
 
 
 def _is_another(known: Sequence[Point], swings: _Swings, now: float) -> bool:
-    """Return True if the rise since the last low is more than the next cycle."""
+    """Return True if the rise since the last low is more than just another cycle."""
     low = swings.lows[-1]
     falls = [known[top][1] - known[after][1] for top, after in zip(swings.tops, swings.lows, strict=True)]
     ends = [known[top][0] for top in swings.tops]
@@ -169,7 +173,7 @@ def _rising(known: Sequence[Point], now: float, free: float | None) -> float | N
 
 
 def _counts(envelope: Sequence[Point], now: float, free: float) -> bool:
-    """Return True if a rise is more than the start of a first cycle, and does not slow down in time."""
+    """Return True if a rise is more than the start of a first cycle and will not slow down in time."""
     bottom, level = envelope[0][1], envelope[-1][1]
     begin = next(at for at, height in reversed(envelope) if height <= bottom + _FALL * (level - bottom))
     if not _is_much(level - bottom, free, now - begin):
@@ -184,7 +188,7 @@ def _counts(envelope: Sequence[Point], now: float, free: float) -> bool:
 
 
 def _is_much(risen: float, free: float, lasted: float) -> bool:
-    """Return True if a rise is more than the beginning of a first cycle may be."""
+    """Return True if a rise is larger or longer than the beginning of a first cycle can be."""
     return risen >= _TAKEN * (free + risen) or lasted >= _LASTED
 
 
@@ -199,9 +203,9 @@ def _too_few(known: Sequence[Point]) -> bool:
 
 
 def _beyond(known: Sequence[Point], span: float) -> Sequence[Point]:
-    """Return the points of the last `span` seconds, if the level rose in them clearly above all before.
+    """Return the points of the last `span` seconds, if the level clearly rose above all earlier ones in them.
 
-    Not by one step: a single large file is no trend.
+    A rise in a single step does not count: one large file is no trend.
     """
     begin = known[-1][0] - span
     if known[0][0] >= begin:
@@ -215,7 +219,7 @@ def _beyond(known: Sequence[Point], span: float) -> Sequence[Point]:
 
 
 def _stands_still(envelope: Sequence[Point], now: float) -> bool:
-    """Return True if the growth is over, by the pauses between its marks (see _MARKS)."""
+    """Return True if the growth is over, judged by the pauses within it (see _MARKS)."""
     begin, end = envelope[0][1], envelope[-1][1]
     marks, level = [envelope[0][0]], begin
     for at, height in envelope:
@@ -245,6 +249,6 @@ def _lower_envelope(points: Sequence[Point]) -> list[Point]:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Keep at most `_KEPT` points, evenly taken, first and last among them."""
+    """Keep at most `_KEPT` points, evenly spaced, including the first and the last."""
     step = max((len(points) - 1) / (_KEPT - 1), 1.0)
     return [points[round(index * step)] for index in range(int((len(points) - 1) / step) + 1)]

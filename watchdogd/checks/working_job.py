@@ -1,11 +1,11 @@
-"""Job of a run that works just now, so that its progress can be judged, or why none can.
+"""The run's working job, whose progress can be judged, or the reason why none can be; and signs of work.
 
-The components of a het job (`123+0`, `123+1`) count as the one job that they are: `123`.
+The components of a het job (`123+0`, `123+1`) count as one job: `123`.
 
-Also evidence from outside a log, and what it adds to the patience with it: a log that is silent, or tells
-nothing new, for longer than its limit is held against signs that checks saw elsewhere: checkpoints that grow,
-GPUs at the power of work, processor time. They hold the alarm back as long as they last, but not for ever:
-then a person is to look. What speaks against work shortens nothing; it is named.
+Signs of work come from outside the log: growing checkpoints, GPUs at working power, processor time. If a log
+is silent, or reports nothing new, for longer than its limit, they hold the alarm back as long as they last,
+but not for ever: in the end a person has to look. A sign against work does not shorten the limit; it is only
+mentioned.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLAIN = frozenset({"COMPLETED", "CANCELLED"})
 
 
 def merge_het_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """Return each het job once: as its first component that lives, with the nodes of all."""
+    """Return each het job once: its first live component, with the nodes of all components."""
     found = []
     for parts in _grouped(jobs):
         first = parts[0]
@@ -45,9 +45,9 @@ def merge_het_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def merge_het_ends(endings: Iterable[Ending], jobs: Iterable[Job]) -> tuple[Ending, ...]:
-    """Return each het job once, as its worst component ended, and none of one that lives in part.
+    """Return each ended het job once, by its worst component; jobs of which a part still lives are left out.
 
-    `jobs` are the living, as `merge_het_jobs` gives them.
+    `jobs` are the live ones, as returned by `merge_het_jobs`.
     """
     alive = {job.id for job in jobs}
     found = []
@@ -64,14 +64,14 @@ def merge_het_ends(endings: Iterable[Ending], jobs: Iterable[Job]) -> tuple[Endi
 
 
 def _whole(parts: list[Job] | list[Ending]) -> tuple[str, str]:
-    """Return number and nodes of the whole, whose id and raw id are that of its first component."""
+    """Return job number and nodes of a het job; its id and raw id are those of its first component."""
     number = parts[0].id.partition("+")[0]
     nodes = dict.fromkeys(part.nodes for part in parts if part.nodes)
     return number, ",".join(nodes)
 
 
 def _grouped(parts: Iterable[_Part]) -> list[list[_Part]]:
-    """Group the components of each job, in their order; the groups in the order of their first."""
+    """Group the components of each job; jobs and components keep their order."""
     groups: dict[tuple[str, float], list[_Part]] = {}
     for index, part in enumerate(parts):
         number, plus, _ = part.id.partition("+")
@@ -84,23 +84,23 @@ def _grouped(parts: Iterable[_Part]) -> list[list[_Part]]:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """Time since when a job works (None: none was ever seen), and until when it could not."""
+    """When the run's job began to work (None: never seen), and until when it could not."""
 
     begun: float | None = None
     excused: float = 0.0
 
     @property
     def at(self) -> float:
-        """Time since when there could be progress; 0 where no job was ever seen."""
+        """Time since when progress is possible; 0 if no job was ever seen."""
         return max(self.begun or 0.0, self.excused)
 
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """Job that runs; or `excuse`, why nothing is to be judged; or `blind`, why nobody knows.
+    """The job that runs; or `excuse`, why nothing is judged; or `blind`, why it is not known.
 
-    None of the three: the check speaks of no run, and is judged at all times. `absent`: the excuse is that
-    the job which worked before does not live any more, or lives anew. `waits`: the id of one that waits.
+    If all three are empty, the check is not about a run and always judges. `absent`: the excuse is that the
+    earlier job has ended or was started anew. `waits`: the id of a waiting job.
     """
 
     job: Job | None = None
@@ -110,7 +110,7 @@ class Working:
     waits: str = ""
 
     def since(self, before: Since, now: float) -> Since:
-        """Return since when there could be progress: the job's start, or the end of what excused it."""
+        """Return since when progress is possible: the job's start, or the end of the last excuse."""
         if self.job:
             begun = self.job.started_at or (now if before.begun is None else before.begun)
             before = replace(before, begun=begun)
@@ -118,13 +118,13 @@ class Working:
 
 
 def of(run: Run, snapshot: Snapshot) -> tuple[Job, ...]:
-    """Return the living jobs of a run; a plain process goes by the run's own name."""
+    """Return the run's live jobs; a plain process has the run's own name."""
     name = run.name if snapshot.backend == "process" else run.job_name
     return tuple(job for job in snapshot.of(name) if not job.ended)
 
 
 def running(run: Run, snapshot: Snapshot) -> tuple[Job, ...]:
-    """Return the running jobs of a run, the one that started last first."""
+    """Return the run's running jobs, the latest started first."""
     return _running(of(run, snapshot))
 
 
@@ -134,13 +134,13 @@ def _running(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
 
 
 def working(run: Run | None, snapshot: Snapshot | None) -> Working:
-    """Return of several running jobs the one that started last; a het job is one job.
+    """Return the latest started of the run's running jobs; a het job is one job.
 
-    A plain process that is stopped counts as running: nobody pauses one on purpose; its silence is a hang.
+    A stopped plain process counts as running: nobody pauses one on purpose, so its silence is a hang.
     """
     if run is None or snapshot is None:
         return Working()
-    if run.finished:  # what its job does still (an evaluation, an export) tells no progress
+    if run.finished:  # what its job still does (an evaluation, an export) is no progress
         return Working(excuse=f"marked finished by {run.finished}")
     if snapshot.jobs is None:
         return Working(blind=snapshot.trouble or "the queue did not answer")
@@ -170,10 +170,10 @@ WEAK, MOST = 2.0, 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Outcome of all signs together for a log that stands longer than its limit.
+    """Verdict on a log that stands longer than its limit, with all signs weighed.
 
-    `status`: what it comes to; `seconds`: the patience that it was held against; `words`: the signs, the
-    strongest first, as they stand in a sentence, and `held`: whether they hold the alarm back.
+    `status` is the result, `seconds` the time that was allowed, `words` the signs as a part of a sentence,
+    strongest first. `held`: the signs hold the alarm back.
     """
 
     status: Status
@@ -182,15 +182,15 @@ class Weighed:
 
     @property
     def held(self) -> bool:
-        """True if there is no alarm, though the limit has passed."""
+        """True if there is no alarm although the limit has passed."""
         return self.status is Status.OK
 
 
 def weigh(signs: Iterable[Sign], since: float, limit: float, now: float) -> Weighed:
-    """Judge a log that has stood since then, for `limit` seconds or longer.
+    """Judge a log that has stood still for `limit` seconds or longer.
 
-    Strong signs hold the alarm back until CEILING (twice the limit where that is longer), and make a WARNING
-    of it then; weak ones until twice the limit. Only what was seen since it stands counts.
+    Strong signs hold the alarm back until CEILING (or twice the limit, if longer) and then make it a WARNING;
+    weak ones until twice the limit. Only signs seen since the log stands still count.
     """
     seen = sorted((each for each in signs if since < each.at <= now), key=lambda each: -each.strength)
     fresh = [each for each in seen if now - each.at < LASTS]
@@ -206,14 +206,14 @@ def weigh(signs: Iterable[Sign], since: float, limit: float, now: float) -> Weig
 
 
 def _belied(sign: Sign, fresh: Sequence[Sign]) -> bool:
-    """Return True if a weak sign counts for nothing.
+    """Return True if a weak sign does not count.
 
-    GPUs say more than the processors of what waits for them.
+    GPUs say more than processors, which may be busy waiting for them.
     """
     return sign.strength is Strength.WEAK and any(each.strength is Strength.AGAINST for each in fresh)
 
 
 def _worded(sign: Sign, now: float) -> str:
-    """Put a sign in words, with its time where that was not just now."""
+    """Return a sign in words, with its time if it is not recent."""
     ago = now - sign.at
     return sign.what if ago < LASTS / 2 else f"{sign.what} ({format_duration(ago)} ago)"

@@ -1,4 +1,4 @@
-"""Inhibition and silences: which open incident explains another, and which messages have to wait. Pure."""
+"""Inhibition and silences: which open incident explains another, and which messages must wait. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Inhibitions:
-    """The open incidents, and the bad results that may become some, by check."""
+    """The open incidents, and the bad results that may soon become incidents, by check."""
 
     def __init__(self, states: Iterable[CheckState], policies: Mapping[str, AlertPolicy], now: float) -> None:
         self._open: defaultdict[str, list[Incident]] = defaultdict(list)
@@ -45,17 +45,17 @@ class Inhibitions:
         return min(ranked)[2] if found else None
 
     def _inhibits(self, check: str, cause: Status, status: Status) -> bool:
-        """Return whether `check` with status `cause` may explain a `status`."""
+        """Return True if `check` with status `cause` may explain a `status`."""
         if cause is Status.UNKNOWN or self._policies[check].blinds:
             return status is Status.UNKNOWN
         return cause.severity >= status.severity
 
     def explain(self, incident: Incident, leader: int | None) -> None:
-        """Note that this incident is inhibited by `leader` from now on."""
+        """Note that `leader` inhibits this incident from now on."""
         self._inhibited[incident.id] = leader
 
     def cause_pending(self, incident: Incident, follows: Iterable[str]) -> bool:
-        """Return whether a cause is about to be confirmed."""
+        """Return True if a cause of this incident is about to be confirmed."""
         return any(
             self._inhibits(check, state.status, incident.status)
             for check in follows
@@ -63,7 +63,7 @@ class Inhibitions:
         )
 
     def inhibited(self, incidents: Iterable[Incident]) -> dict[int, list[Incident]]:
-        """Return the inhibited incidents, by the one at the root of their causes."""
+        """Return the inhibited incidents, by the incident that is their root cause."""
         found: defaultdict[int, list[Incident]] = defaultdict(list)
         for incident in incidents:
             if incident.inhibited_by is not None:
@@ -76,14 +76,14 @@ class Inhibitions:
         return start
 
     def _rests_on(self, start: int | None, wanted: int) -> bool:
-        """Return whether following the causes from `start` leads to `wanted`: checks may form a circle."""
+        """Return True if the chain of causes from `start` leads to `wanted`; checks may form a circle."""
         while start is not None and start != wanted:
             start = self._inhibited.get(start)
         return start == wanted
 
 
 def _pending(state: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Return whether the latest result is bad and will soon be confirmed or refuted."""
+    """Return True if the latest result is bad and will soon be confirmed or refuted."""
     if deviation(state.hard, state.status) not in (Deviation.BAD, Deviation.LEVEL):
         return False
     return now - state.since <= policy.confirm * policy.every + policy.patience
@@ -92,9 +92,9 @@ def _pending(state: CheckState, policy: AlertPolicy, now: float) -> bool:
 def silences_after(
     silences: tuple[Silence, ...], requests: Iterable[Request], now: float
 ) -> tuple[Silence, ...]:
-    """Return the silences that last after people's requests; a new one replaces one of its target.
+    """Return the silences in force after people's requests; a new one replaces one of the same target.
 
-    None was asked for in the future: the clock was set back since, and it lasts as long as was asked for.
+    A request dated in the future means that the clock was set back since: it then lasts from now.
     """
     lasting = {silence.target: silence for silence in silences}
     for request in requests:
@@ -114,7 +114,7 @@ def _of_now(silence: Silence, now: float) -> Silence:
 
 
 class Muting:
-    """Reasons why messages have to wait in this round; each is looked up once."""
+    """Reasons why messages must wait in this round; each is looked up only once."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Muting:
         self._answers: dict[tuple[str, str, str], str] = {}
 
     def reason(self, target: str, run: str, check: str) -> str:
-        """Return `silenced by bob: moving racks`, what the maintenance window says, or nothing."""
+        """Return `silenced by bob: moving racks`, the maintenance window's words, or empty."""
         if not self._silences and self._windows is None:
             return ""
         asked = (target, run, check)

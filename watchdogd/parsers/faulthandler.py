@@ -1,7 +1,8 @@
-"""faulthandler's stacks, as a Guard writes them on request.
+"""Stacks in faulthandler's format, which a Guard writes on request.
 
-A Guard's file is `inbox/RUN.stacks.HOST.PID.txt`: one line of JSON that says who writes, then the text. The
-format: Python's Lib/test/test_faulthandler.py; threads stand newest first, so the main thread is the last.
+A Guard's file is `inbox/RUN.stacks.HOST.PID.txt`: one line of JSON that identifies the Guard, then the text.
+The format is that of Python's Lib/test/test_faulthandler.py; the newest thread comes first, so the main
+thread is last.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from watchdogd.system.smallfile import parse_json
 from watchdogd.system.text import split_lines
 
 _THREAD = re.compile(
-    r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-fA-F]+)(?: \[(?P<name>[^\]]*)\])?"
+    r"(?:Current thread|Thread) (?P<id>0x[0-9a-fA-F]+)(?: \[(?P<name>[^\]]*)\])?"
     r" \(most recent call first\):\s*"
 )
 _FRAME = re.compile(r'  File "(?P<path>.*)", line (?P<line>\d+|\?\?\?)(?: in (?P<function>.*?\S))?\s*+')
@@ -24,10 +25,11 @@ _FRAME = re.compile(r'  File "(?P<path>.*)", line (?P<line>\d+|\?\?\?)(?: in (?P
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """One Guard's file: who wrote it, when (seconds since the epoch, its node's clock), and the stacks.
+    """A Guard's file: who wrote it, when (seconds since the epoch, its node's clock), and the stacks.
 
-    `step` is the last that the training told it; None: none, or a Guard of an earlier version. `looks`: at
-    where its loop stands; None where they are too few, or not of several ranks."""
+    `step` is the last one that the training reported; None if it reported none, or from an old Guard. `looks`
+    are observations of its loop; None if they are too few, or not of several ranks.
+    """
 
     run: str
     host: str
@@ -40,7 +42,7 @@ class Handed:
 
 
 def read(text: str) -> tuple[Thread, ...]:
-    """Return the threads, the main one by that name where it is told apart; pass over lines that are none."""
+    """Return the threads, the last one as MainThread; other lines are skipped."""
     threads: list[tuple[re.Match[str], list[Frame]]] = []
     for line in split_lines(text):
         if head := _THREAD.fullmatch(line):
@@ -48,7 +50,7 @@ def read(text: str) -> tuple[Thread, ...]:
         elif threads and (frame := _FRAME.fullmatch(line)):
             threads[-1][1].append(_frame(frame))
         elif line.strip() and threads and "<no Python frame>" not in line and "..." not in line:
-            break  # the text of something else begins
+            break  # other text begins
     return tuple(
         Thread(
             id=head["id"],
@@ -60,7 +62,7 @@ def read(text: str) -> tuple[Thread, ...]:
 
 
 def handed(text: str) -> Handed | None:
-    """Return a Guard's file; None where it is none, or not whole."""
+    """Read a Guard's file; None if it is invalid or incomplete."""
     head, _, rest = text.partition("\n")
     try:
         who: dict[str, Any] = parse_json(head)
@@ -81,7 +83,7 @@ def handed(text: str) -> Handed | None:
 
 
 def _looks(who: dict[str, Any]) -> LoopLooks:
-    """Return the looks of a Guard's first line. ValueError, KeyError or TypeError where they are none."""
+    """Return the looks in a Guard's first line. Raise ValueError, KeyError or TypeError if invalid."""
     places = tuple(
         (needed(whole(times)), tuple(placed(str(path), line, str(name)) for name, path, line in place))
         for times, place in who["looks"]
@@ -99,6 +101,6 @@ def placed(path: str, line: object, function: str) -> Frame:
 
 
 def _short(path: str) -> str:
-    """Shorten a path as py-spy does: what follows the folder of packages, else the bare name."""
+    """Shorten a path as py-spy does: relative to the folder of packages, else just the file's name."""
     inside = re.split(r"/lib/python3[^/]*/(?:(?:site|dist)-packages/)?|/(?:site|dist)-packages/", path)
     return inside[-1] if len(inside) > 1 else path.rpartition("/")[2]

@@ -1,8 +1,8 @@
-"""On one node: the stacks of all Python processes of a job, or below some processes, by py-spy.
+"""Stacks of all Python processes of a job on this node, or below given processes, taken by py-spy.
 
-Started on every node at once, it prints `@@ node NAME` and then each process as soon as it is done, as short
-lines (srun mixes the long lines of several nodes): `@@ part PID NUMBER OF DATA`. What takes longer than the
-deadline is told as trouble. `packages` and `parcels` are the two ends of that line.
+Started on every node at once, it prints `@@ node NAME`, and then each process as soon as it is done, in short
+lines (srun mixes up long lines of several nodes): `@@ part PID NUMBER OF DATA`. A process that is not done by
+the deadline is reported with that as its trouble. `packages` writes this format, `parcels` reads it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from watchdogd.system.number import digits
 from watchdogd.system.smallfile import parse_json
 
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
-"""Environment variables that number a run's processes; what stands first knows better."""
+"""Environment variables that hold a process's rank, most reliable first."""
 _CLUSTER = ("SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_JOB_UID")
 _CLOCKS = 120.0
-"""Seconds by which a node's clock may be behind the controller's."""
+"""Seconds by which a node's clock may lag behind the controller's."""
 _AT_ONCE = 8
 _LONGEST = 10.0
-"""Seconds for one py-spy."""
+"""Seconds allowed for one run of py-spy."""
 _PARTS, _UNPACKED = 100_000, 32 * 1024 * 1024
-"""Parts of one parcel, and bytes of it: what says that it has more is none."""
+"""Limits of one parcel in parts and in bytes; anything larger is not a parcel."""
 _LETTERS = 700
 _OURS = re.compile(
     r"(?:^|/)watchdogd$|^watchdogd\.(?:cli|engine|actions)\."
@@ -51,17 +51,16 @@ _PRINTING = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class TrainingProcess:
-    """A process as /proc tells it. `ranks` are those of RANKS that its environment has."""
+    """A process as /proc describes it. `ranks` are the variables of RANKS in its environment."""
 
     pid: int
     parent: int
-    command: str
     ranks: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Report on one process: its samples, or the trouble and what /proc says."""
+    """Report on one process: its samples, or why there are none and its state in /proc."""
 
     found: TrainingProcess
     samples: tuple[StackDump, ...] = ()
@@ -70,7 +69,7 @@ class Parcel:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Look at all of them; 0 where there was at least one."""
+    """Print the stacks of all processes; return 0 if there was at least one."""
     args = _arguments(words)
     until = time.monotonic() + args.deadline
     print(f"@@ node {os.environ.get('SLURMD_NODENAME') or os.uname().nodename}", flush=True)
@@ -82,11 +81,10 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def of_job(job: str, since: float = 0.0) -> list[TrainingProcess]:
-    """Return the Python processes of the Slurm job with this raw id on this node, as far as we may see them.
+    """Return the job's Python processes on this node, as far as this user may see them; `job` is the raw id.
 
-    Ids are used again, by another cluster or after a new start of the counting: what began before `since`
-    (seconds since the epoch, the job's start) is left over from another job, as is what another cluster's
-    Slurm has started.
+    Job ids are reused, by other clusters or after Slurm's counter was reset. Processes that began before
+    `since` (seconds since the epoch, the job's start), or that another cluster's Slurm started, are left out.
     """
     node = os.environ.get("SLURMD_NODENAME", "")
     found = []
@@ -99,13 +97,13 @@ def of_job(job: str, since: float = 0.0) -> list[TrainingProcess]:
 
 
 def _one_cluster(env: Mapping[str, str]) -> bool:
-    """Return whether the Slurm that started it is the one that started us, as far as both say."""
+    """Return False if the process was started by another cluster's Slurm than this one."""
     ours = os.environ
     return all(env[name] == ours[name] for name in _CLUSTER if name in env and name in ours)
 
 
 def began(pid: int) -> float:
-    """Return when a process began (seconds since the epoch, this node's clock); 0.0 where it has ended."""
+    """Return when a process began (seconds since the epoch, this node's clock); 0.0 if it has ended."""
     fields = of_proc(pid, "stat").rpartition(")")[2].split()
     booted = re.search(r"^btime (\d+)$", _read("/proc/stat"), re.MULTILINE)
     if len(fields) < 20 or not booted:
@@ -114,7 +112,7 @@ def began(pid: int) -> float:
 
 
 def below(roots: Sequence[int]) -> list[TrainingProcess]:
-    """Return the Python processes among these and all that they started."""
+    """Return the Python processes among these and their descendants."""
     parents = {pid: _parent(pid) for pid in _pids()}
     family = set(roots)
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
@@ -123,7 +121,7 @@ def below(roots: Sequence[int]) -> list[TrainingProcess]:
 
 
 def state(pid: int, *, stack: bool = True) -> str:
-    """Return `D (disk sleep), waits in nfs_wait_bit_killable`, with the kernel's `stack` where readable."""
+    """Return `D (disk sleep), waits in nfs_wait_bit_killable`, with the kernel's `stack` if readable."""
     found = re.search(r"^State:\s*(.+)$", of_proc(pid, "status"), re.MULTILINE)
     if not found:
         return ""
@@ -138,13 +136,13 @@ def packages(parcel: Parcel) -> Iterator[str]:
 
 
 def parcels(text: str) -> list[Parcel]:
-    """Read the processes in one node's text; one that is not whole is left out."""
+    """Read the processes in the output of one node; incomplete ones are left out."""
     read = codec_of(Parcel).load
     return [parcel for value in values(text).values() if (parcel := read(value))]
 
 
 def parts(number: int, value: object) -> Iterator[str]:
-    """Yield a value that JSON has, in short lines."""
+    """Yield a JSON value in short lines, which `values` reads."""
     data = base64.b64encode(zlib.compress(json.dumps(value).encode())).decode()
     pieces = [data[begin : begin + _LETTERS] for begin in range(0, len(data), _LETTERS)]
     for place, piece in enumerate(pieces, 1):
@@ -152,7 +150,7 @@ def parts(number: int, value: object) -> Iterator[str]:
 
 
 def values(text: str) -> dict[int, Any]:
-    """Return what `parts` packed, by number; what is not whole is left out."""
+    """Return the values that `parts` wrote, by number; incomplete ones are left out."""
     lines: dict[int, dict[int, str]] = defaultdict(dict)
     counts: dict[int, int] = {}
     for name, place, count, data in re.findall(r"^@@ part (\d+) (\d+) (\d+) (\S+)$", text, re.MULTILINE):
@@ -173,7 +171,7 @@ def _look_and_tell(found: TrainingProcess, args: argparse.Namespace, until: floa
 
 
 def _look(found: TrainingProcess, args: argparse.Namespace, until: float) -> Parcel:
-    """Take all samples of one process, `every` seconds apart from the moment at which all processes began."""
+    """Take all samples of one process, `every` seconds apart, counted from the start of the program."""
     begin = until - args.deadline
     samples: list[StackDump] = []
     trouble = ""
@@ -189,11 +187,11 @@ def _look(found: TrainingProcess, args: argparse.Namespace, until: float) -> Par
 
 
 def _dump(pid: int, args: argparse.Namespace, until: float) -> tuple[StackDump | None, str]:
-    """Look once; returns also why there was nothing to see. One in the kernel cannot be stopped for it."""
+    """Take one sample; also return why there is none. A process in state D cannot be stopped for it."""
     now = state(pid)
     if not now or now.startswith("Z"):
         return None, "it is a zombie: ended, and not yet collected" if now else "it has ended"
-    if now.startswith("T"):  # py-spy would wait for it to stop
+    if now.startswith("T"):  # py-spy would hang
         return None, f"it is stopped: kill -CONT {pid}"
     options = (["--nonblocking"] if now.startswith("D") else []) + (["--native"] if args.native else [])
     answer, silence = _ask(pid, args.py_spy, options, until)
@@ -210,18 +208,18 @@ def _ask(pid: int, tool: str, options: list[str], until: float) -> tuple[pyspy.P
 
 
 def _python(pid: int, env: Mapping[str, str]) -> list[TrainingProcess]:
-    """Return the process, where it runs Python and is none of ours."""
+    """Return the process if it runs Python and is not a part of watchdogd."""
     words = of_proc(pid, "cmdline").split("\0")[:-1]
     if not words or any(_OURS.search(word) for word in words[:4]):
         return []
     if not _is_python(pid):
         return []
     ranks = {name: int(env[name]) for name in RANKS if env.get(name, "").isdecimal()}
-    return [TrainingProcess(pid, _parent(pid), " ".join(words)[:200], ranks)]
+    return [TrainingProcess(pid, _parent(pid), ranks)]
 
 
 def _is_python(pid: int) -> bool:
-    """Tell Python by its program, or by the library under another name (embedded interpreters)."""
+    """Return True if the program is Python, or has its library loaded (embedded interpreters)."""
     try:
         program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
@@ -234,7 +232,7 @@ def _pids() -> list[int]:
 
 
 def environ(pid: int) -> dict[str, str]:
-    """Return its environment as it was started; empty where it is another user's, or has ended."""
+    """Return the environment a process was started with; empty if it belongs to another user or has ended."""
     pairs = (entry.partition("=") for entry in of_proc(pid, "environ").split("\0"))
     return {name: value for name, equals, value in pairs if equals}
 
@@ -245,7 +243,7 @@ def _parent(pid: int) -> int:
 
 
 def of_proc(pid: int, name: str) -> str:
-    """Read a file of /proc; empty where the process has ended, or is another user's."""
+    """Read a file of /proc; empty if the process has ended or belongs to another user."""
     return _read(f"/proc/{pid}/{name}")
 
 
@@ -258,7 +256,7 @@ def _read(path: str) -> str:
 
 
 def _unpacked(data: str) -> bytes:
-    """Return what was packed. ValueError where it is more than any process has to say."""
+    """Decompress a parcel. Raise ValueError if it is larger than any process can need."""
     unpacking = zlib.decompressobj()
     text = unpacking.decompress(base64.b64decode(data, validate=True), _UNPACKED)
     if not unpacking.eof:

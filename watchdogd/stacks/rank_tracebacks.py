@@ -1,4 +1,4 @@
-"""Where each rank of a log stood when it ended, by the traceback that it wrote itself. Pure."""
+"""Where each rank stood when it ended, by the traceback that it wrote to the log. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"(?:[Rr]ank ?)?(\d{1,6})")
 
 
 def read(lines: Iterable[LogLine]) -> list[Process]:
-    """Return the ranks with the stack of their first traceback."""
+    """Return the ranks, each with the stack of its first traceback."""
     found: dict[int, list[Frame]] = {}
     ended: set[int] = set()
     for line in lines:
@@ -39,7 +39,7 @@ def _process(rank: int, frames: list[Frame]) -> Process:
 
 
 def odd_one(lines: Iterable[LogLine]) -> str:
-    """Return `rank 1 stood in step (train.py:7), the others in all_reduce`; empty where none stands out."""
+    """Return `rank 1 stood in step (train.py:7), the others in all_reduce`; empty if no rank stands out."""
     folded = stack_folding.fold(read(lines))
     odd = [each for group in folded.odd for each in group.members]
     if len(odd) != 1 or folded.ranks < 3 or len(folded.others) != 1 or not folded.others[0].waits_in:

@@ -1,8 +1,8 @@
 """Collection of a run's stacks: by py-spy on all its nodes at once, else from its Guards and probes.
 
-Those write them when `inbox/RUN.stacks-request` is touched. It is the way in where Slurm starts no step for
-us: a probe in the job takes them by py-spy; a Guard writes its own, also where py-spy is missing or may
-attach to nothing.
+Guards and probes write stacks when `inbox/RUN.stacks-request` is touched. That also works if Slurm starts no
+step for us: a probe in the job runs py-spy, and a Guard writes its own stacks, even if py-spy is missing or
+may not attach.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from watchdogd.system.smallfile import NoPlainFileError, parse_json, read_head, 
 from watchdogd.system.startup import own_python
 
 _QUIET = 7.0
-"""Seconds without a new file after which all Guards are taken as heard: each looks every five."""
+"""Seconds without a new file after which all Guards count as heard; each looks for a request every 5 s."""
 _LOOK = 0.2
 _FILE_LIMIT = 1 << 20
 
@@ -47,7 +47,7 @@ class _Taken:
 
 @dataclass(frozen=True, slots=True)
 class StackAnswers:
-    """The processes whose Guards wrote, what the probes of nodes took, and one line on how that went."""
+    """Answers to a request: `processes` from Guards, `nodes` from probes, and a line on how it went."""
 
     processes: tuple[Process, ...]
     note: str
@@ -61,9 +61,9 @@ def ask(
     enough: Callable[[int], bool] = lambda _: False,
     job: Job | None = None,
 ) -> StackAnswers:
-    """Ask, and wait for what is written within `patience` seconds, or until so many files are `enough`.
+    """Request stacks and wait for them, at most `patience` seconds or until the number of files is `enough`.
 
-    Guards of other jobs of the run than `job` are left out. Never raises for what files do.
+    Guards of other jobs than `job` are left out. Never raise because of a file.
     """
     ids = {"", job.id, job.raw_id, job.handle} if job and "@" not in job.raw_id else None
     inbox = switch_places.find(home, run, "kill").inbox
@@ -102,11 +102,11 @@ def _note(run: str, guards: bool, nodes: int, refused: dict[str, str], patience:
 
 
 def _touch(request: str) -> float:
-    """Replace the request, which every Guard sees; its time by the file server's clock."""
+    """Replace the request file, which all Guards see; return its mtime by the file server's clock."""
     shared = group_of(os.path.dirname(request)) is not None
     try:
         replace_file(request, f"{account.user_name(os.getuid())}\n", 0o660 if shared else 0o600)
-    except PermissionError:  # another one's, who was killed: it is asked again
+    except PermissionError:  # left by another user who was killed: touch it instead
         os.utime(request, follow_symlinks=False)
     return os.lstat(request).st_mtime
 
@@ -119,7 +119,7 @@ def _gather(
     enough: Callable[[int], bool],
     ids: Collection[str] | None,
 ) -> tuple[list[faulthandler.Handed | _Taken], dict[str, str]]:
-    """Read all files of this request, and why some cannot be read; what was read is removed."""
+    """Read and remove all files of this request; also return why some could not be read."""
     until, last = time.monotonic() + patience, float("inf")
     found: dict[str, faulthandler.Handed | _Taken] = {}
     others: set[str] = set()
@@ -144,7 +144,7 @@ def _gather(
 
 
 def _read(path: Path, since: float) -> faulthandler.Handed | _Taken | None:
-    """Read a file; None where it is of an earlier request, or nobody's. OSError where it cannot be read."""
+    """Read a file; None if it belongs to an earlier request or is invalid. Raise OSError if unreadable."""
     if path.lstat().st_mtime < since:
         return None
     try:
@@ -155,7 +155,7 @@ def _read(path: Path, since: float) -> faulthandler.Handed | _Taken | None:
 
 
 def _taken(text: str) -> _Taken | None:
-    """Read what a probe took; None where it is none, or not whole."""
+    """Read a probe's file; None if it is invalid or incomplete."""
     try:
         fields = parse_json(text)
         return _Taken(
@@ -167,14 +167,14 @@ def _taken(text: str) -> _Taken | None:
 
 MISSING = Problem("py-spy is not installed here", "pip install 'watchdogd[stacks]'")
 _STARTING = 5.0
-"""Seconds of the deadline that are left for starting on the nodes."""
+"""Seconds of the deadline reserved for starting on the nodes."""
 _GUARDS = 8.0
-"""Seconds that Guards are given at least, past the deadline too: each looks for a request every five."""
+"""Least seconds to wait for Guards, even past the deadline; each looks for a request every 5 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Manner of looking: so many samples, `every` seconds apart, all of it within `deadline` seconds."""
+    """How to sample: number of samples, `every` so many seconds, all within `deadline` seconds."""
 
     samples: int = 3
     every: float = 2.0
@@ -184,26 +184,26 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Outcome of looking; `notes` are lines on how it was done where that was not the usual way."""
+    """Stacks that were taken, and lines about how, if it was not the usual way."""
 
     folded: StackSummary
     notes: tuple[str, ...] = ()
 
 
 def py_spy() -> str | None:
-    """Return the absolute path of the py-spy that belongs to this installation, else of one on PATH."""
+    """Return the absolute path of this installation's py-spy, else of one on PATH, else None."""
     beside = os.path.join(sysconfig.get_path("scripts"), "py-spy")
     found = beside if os.access(beside, os.X_OK) else shutil.which("py-spy")
     return os.path.abspath(found) if found else None
 
 
 def take(home: str, live: LiveJob, wish: Sampling) -> Taken:
-    """Take the stacks of the run's newest job. Never raises for what a node or a process does."""
+    """Take the stacks of the run's newest job. Never raise because of a node or a process."""
     until = time.monotonic() + wish.deadline
     tool = py_spy()
     processes, notes = _by_py_spy(live, wish, tool) if tool else ([], [MISSING])
     folded = stack_folding.fold(processes, (wish.samples - 1) * wish.every)
-    if folded.ranks or folded.stopped:  # what is stopped runs no Guard either
+    if folded.ranks or folded.stopped:  # a stopped process runs no Guard either
         return Taken(folded, tuple(notes))
     patience = max(until - time.monotonic(), _GUARDS)
     answers = ask(home, live.run.name, patience, job=None if live.run.backend == "process" else live.job)
@@ -214,9 +214,9 @@ def take(home: str, live: LiveJob, wish: Sampling) -> Taken:
 
 
 def _both(taken: Sequence[Process], written: Sequence[Process]) -> list[Process]:
-    """Join what probes took and Guards wrote.
+    """Join the processes of probes and Guards.
 
-    Of one process, what has a stack counts, the probe's before the Guard's.
+    For one process the entry with a stack counts, the probe's before the Guard's.
     """
     known = {(each.node, each.pid) for each in taken if each.samples}
     theirs = [each for each in written if (each.node, each.pid) not in known]
@@ -227,9 +227,8 @@ def _both(taken: Sequence[Process], written: Sequence[Process]) -> list[Process]
 def processes_of(parcels_by_node: Iterable[tuple[str, Sequence[Parcel]]]) -> list[Process]:
     """Return the processes of all nodes with their ranks.
 
-    Ranks are RANK's where any process has it, as launchers have SLURM_PROCID.
-
-    Helpers are those whose parent is of the same rank, and, where others have ranks, those without one.
+    Ranks are read from one variable, the first of RANKS that any process has: launchers have SLURM_PROCID
+    too. Helpers are processes whose parent has the same rank; if others have ranks, also those without one.
     """
     parcels = [(node, parcel) for node, each in parcels_by_node for parcel in each]
     known = {name for _, parcel in parcels for name in parcel.found.ranks}
@@ -241,7 +240,6 @@ def processes_of(parcels_by_node: Iterable[tuple[str, Sequence[Parcel]]]) -> lis
             pid=parcel.found.pid,
             rank=(rank := ranks[node, parcel.found.pid]),
             helper=_helps(ranks, node, parcel, rank, bool(source)),
-            command=parcel.found.command,
             samples=parcel.samples,
             trouble=parcel.trouble,
             state=parcel.state,

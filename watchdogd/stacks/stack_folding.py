@@ -1,8 +1,8 @@
-"""The stacks of a run folded: equal ones together, the odd ones out first, since they are the suspects.
+"""Folding of a run's stacks: equal stacks form a group, and the odd ones out come first as suspects. Pure.
 
-Pure. A rank that waits for the others stands in a collective; what holds them all up stands elsewhere
-(measured on a real hang: the waiting rank in synchronize at 100 % utilisation, the guilty one in its data
-loader). Several samples a few seconds apart tell what moves from what stands still.
+A rank that waits for the others stands in a collective; the one that holds them up stands elsewhere.
+(Measured on a real hang: the waiting rank in synchronize at 100 % utilisation, the guilty one in its data
+loader.) Several samples a few seconds apart show what moves and what stands still.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _LAST_NUMBER = re.compile(r"(?<!\d)(\d{1,18}+)(?!\d)(\D*+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process of the run, looked at once or several times.
+    """One process of the run, sampled once or several times.
 
-    `rank`: None where its environment names none. `helper`: it works for another process of its rank (data
-    loaders) or for none (launchers). `samples` in order of time. `trouble`: why there are none; then `state`
-    is its line of /proc (`D (disk sleep), waits in nfs_wait_bit_killable`). `step` is the last that its Guard
-    was told, `looks` are its own at its loop.
+    `rank`: None if its environment has none.
+    `helper`: it works for another process of its rank (data loaders), or for no rank (launchers).
+    `samples`: in order of time. `trouble`: why there are none; then `state` is its state in /proc, such as
+        `D (disk sleep), waits in nfs_wait_bit_killable`.
+    `step`: the last one that its Guard was told. `looks`: the Guard's own observations of its loop.
     """
 
     node: str
     pid: int
     rank: int | None = None
     helper: bool = False
-    command: str = ""
     samples: tuple[StackDump, ...] = ()
     trouble: str = ""
     state: str = ""
@@ -51,13 +51,13 @@ class Process:
 
     @property
     def stopped(self) -> bool:
-        """Return whether a signal stopped it (SIGSTOP, SIGTSTP): state T."""
+        """True if a signal (SIGSTOP, SIGTSTP) stopped it: state T."""
         return self.state.startswith("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Processes that stand on the same stack. `moving` are those that stood elsewhere in another sample."""
+    """Processes with the same stack. `moving` are those that stood elsewhere in another sample."""
 
     frames: tuple[Frame, ...]
     members: tuple[Process, ...]
@@ -65,12 +65,12 @@ class Group:
 
     @property
     def waits_in(self) -> str:
-        """The collective, or the wait for the GPU, in which it stands; empty where in none."""
+        """Function of the collective or of the wait for the GPU in which the group stands; empty if none."""
         return _collective(self.frames)
 
     @property
     def place(self) -> Frame | None:
-        """Return where it stands, for people: the innermost frame of the user's own code, else of all."""
+        """Innermost frame of the user's own code; if there is none, innermost frame of all."""
         return own_place(self.frames)
 
 
@@ -84,21 +84,22 @@ def _collective(frames: Sequence[Frame]) -> str:
 
 
 def own_place(frames: Sequence[Frame]) -> Frame | None:
-    """Return the innermost frame of the user's own code, else of all."""
+    """Return the innermost frame of the user's own code; if there is none, the innermost of all."""
     return next((frame for frame in frames if not frame.library), frames[0] if frames else None)
 
 
 def waits(frames: Sequence[Frame]) -> bool:
-    """Return whether these frames may wait for other ranks: in a collective, or in backward."""
+    """Return True if these frames may be waiting for other ranks: in a collective, or in backward."""
     return bool(_collective(frames)) or bool(frames and _AUTOGRAD.search(frames[0].file))
 
 
 @dataclass(frozen=True, slots=True)
 class StackSummary:
-    """The run at one moment. `odd` are the suspects, `others` the rest, the largest group last in both.
+    """Stacks of the run at one moment.
 
-    `helpers` are folded likewise, the largest first; `unread` gave no stack. `seconds` is the time between
-    the first and the last sample, 0 where there was one.
+    `odd` are the groups that are suspects, `others` the rest, both with the largest group last. `helpers` are
+    groups too, the largest first; `unread` gave no stack. `seconds` is the time from the first sample to the
+    last, 0 for a single sample.
     """
 
     odd: tuple[Group, ...]
@@ -117,13 +118,13 @@ class StackSummary:
 
     @property
     def stopped(self) -> tuple[Process, ...]:
-        """Return the processes that a signal stopped, where that is why none has a stack."""
+        """Stopped processes, if they are the reason why there is no stack at all."""
         mute = [each for each in self.unread if not each.helper] or self.unread
         return tuple(mute) if mute and not self.ranks and all(each.stopped for each in mute) else ()
 
 
 def fold(processes: Sequence[Process], seconds: float = 0.0) -> StackSummary:
-    """Fold them. Where no process names a rank, each that is no helper counts as one."""
+    """Fold the processes. If none has a rank, each process that is no helper counts as a rank."""
     read = [each for each in processes if any(dump.threads for dump in each.samples)]
     unread = tuple(each for each in processes if not any(dump.threads for dump in each.samples))
     odd, others = _parted(_groups(each for each in read if not each.helper))
@@ -132,10 +133,10 @@ def fold(processes: Sequence[Process], seconds: float = 0.0) -> StackSummary:
 
 
 def stands(dump: StackDump) -> tuple[Frame, ...]:
-    """Return where a process stands: the Python frames of its main thread, innermost first.
+    """Return the Python frames of the main thread, innermost first.
 
-    While PyTorch computes gradients, the main thread stands in backward; what really runs is a thread of
-    autograd, so that one's frames come before. Native frames do not count: their addresses differ.
+    While PyTorch computes gradients, the main thread stands in backward and the work is done in a thread of
+    autograd, whose frames are put first. Native frames do not count, since their addresses differ.
     """
     main = dump.main
     frames = _python(main.frames) if main else ()
@@ -152,7 +153,7 @@ def _python(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
 
 
 def _groups(processes: Iterable[Process]) -> tuple[Group, ...]:
-    """Group processes by the stack of the last sample, the smallest group first."""
+    """Group processes by the stack of their last sample, the smallest group first."""
     members: dict[tuple[Frame, ...], list[Process]] = defaultdict(list)
     moving: dict[tuple[Frame, ...], list[Process]] = defaultdict(list)
     for process in processes:
@@ -172,10 +173,10 @@ def _sorted(processes: list[Process]) -> tuple[Process, ...]:
 
 
 def _parted(groups: tuple[Group, ...]) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-    """Part the odd ones out from the rest.
+    """Separate the odd ones out from the rest.
 
-    Where some wait in a collective and at most half of all stand elsewhere, these hold the others up. Else
-    all but the largest group are odd; two largest of one size leave it open, and both are.
+    If some wait in a collective and at most half of all stand elsewhere, the latter hold the others up.
+    Otherwise all groups but the largest are odd; if the two largest are of equal size, all groups are.
     """
     waiting = tuple(group for group in groups if group.waits_in)
     elsewhere = tuple(group for group in groups if not group.waits_in)
@@ -191,12 +192,12 @@ def _size(groups: tuple[Group, ...]) -> int:
 
 
 def numbers(values: Iterable[int], width: int = 0) -> str:
-    """Write numbers as `0-3,7,8`: three in a row become a range; `width` fills up with zeros."""
+    """Return numbers as `0-3,7,8`; `width` pads with zeros."""
     return ",".join(_span(first, last, width) for first, last in _spans(sorted(set(values))))
 
 
 def names(values: Iterable[str]) -> str:
-    """Write host names as Slurm lists them, without their domains: `login1,node[01-16]`."""
+    """Return host names as Slurm lists them: `login1,node[01-16]`."""
     numbered: dict[tuple[str, int, str], list[int]] = defaultdict(list)
     plain = []
     for name in dict.fromkeys(values):
@@ -210,7 +211,7 @@ def names(values: Iterable[str]) -> str:
 
 
 def _joined(numbered: dict[tuple[str, int, str], list[int]]) -> Iterator[str]:
-    """Join names that differ in one number; `09` and `10` go together."""
+    """Join names that differ in one number; `09` and `10` belong together."""
     for (prefix, width, suffix), found in list(numbered.items()):
         if width == 0:
             for other in [key for key in numbered if key[0] == prefix and key[2] == suffix and key[1]]:

@@ -1,4 +1,4 @@
-"""A picture of stacks in words: the first line for the alert, the rest for who looks closer."""
+"""Folded stacks in words: one line for the alert, more lines for a closer look."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from watchdogd.stacks.stack_folding import Group, Process, StackSummary
 from watchdogd.units import format_duration
 
 _NAMED = 3
-"""Groups that the first line names."""
+"""How many groups the first line names."""
 _HELPERS = 5
 _NODES = 4
 
 
 def summary(folded: StackSummary) -> str:
-    """Sum it up in one line.
+    """Summarise the stacks in one line.
 
-    `2 of 128 ranks stand elsewhere: node5 ranks 40,41 in next_batch (loader.py:88); 126 wait in all_reduce`.
+    Example: `2 of 128 ranks stand elsewhere: node5 ranks 40,41 in next_batch (loader.py:88); 126 wait in
+    all_reduce`.
     """
     if folded.stopped:
         return f"no stacks: {unreadable(folded)}: {_continued(folded.stopped)}"
@@ -30,7 +31,7 @@ def summary(folded: StackSummary) -> str:
 
 
 def lines(folded: StackSummary) -> Iterator[str]:
-    """Yield all of it: the first line, each group with its stack, helpers in short, and what is unread."""
+    """Yield the whole report: the summary, each group with its stack, helpers in short, unread processes."""
     yield summary(folded)
     for group in folded.groups:
         yield ""
@@ -46,7 +47,7 @@ def lines(folded: StackSummary) -> Iterator[str]:
 
 
 def unreadable(picture: StackSummary) -> str:
-    """Return why the first process could not be read, in a few words; empty: all could."""
+    """Return why the first unread process could not be read, in a few words; empty if all could."""
     if len(picture.stopped) > 1:
         return f"{len(picture.stopped)} processes are stopped (state T)"
     for process in picture.stopped or picture.unread:
@@ -56,7 +57,7 @@ def unreadable(picture: StackSummary) -> str:
 
 
 def who(members: Sequence[Process]) -> str:
-    """Return `node5 ranks 40,41`, `node[5-6] ranks 40-55`, or process ids where there are no ranks."""
+    """Return `node5 ranks 40,41`, `node[5-6] ranks 40-55`, or process ids if there are no ranks."""
     nodes = stack_folding.names(process.node for process in members)
     ranks = [process.rank for process in members if process.rank is not None]
     if len(ranks) == len(members):
@@ -111,7 +112,7 @@ def _where(group: Group) -> str:
 
 
 def _from(group: Group) -> str:
-    """Return where a suspect stands: of a collective also who called it, since others call another one."""
+    """Return where a suspect stands; in a collective also its caller, which the others do not share."""
     return f"{group.waits_in}, called by {group.place}" if group.waits_in else _where(group)
 
 
@@ -133,7 +134,7 @@ def _motion(group: Group, seconds: float) -> str:
 
 
 def _display(group: Group) -> tuple[Frame, ...]:
-    """Return the frames as the first member's main thread has them, with native ones, or as folded."""
+    """Return the first member's native frames if it has any, else the group's frames."""
     main = group.members[0].samples[-1].main
     native = main is not None and any(frame.native for frame in main.frames)
     return main.frames if main is not None and native else group.frames
@@ -157,7 +158,7 @@ def _unread(process: Process) -> str:
 
 
 def _continued(stopped: Sequence[Process]) -> str:
-    """Return what lets stopped processes go on, for each node: `kill -CONT 88 89 on n1`."""
+    """Return the command that continues stopped processes, for each node: `kill -CONT 88 89 on n1`."""
     pids: dict[str, list[int]] = {}
     for each in stopped:
         pids.setdefault(each.node, []).append(each.pid)
