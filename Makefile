@@ -10,8 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 WHEELHOUSE ?= build/wheelhouse
 EXTRAS ?= [apprise,postgres,prometheus,stacks]
-.PHONY: demo test suite compiled quick light pythons packages examples wheelhouse lint format docs bench truth soak chaos fuzz audit \
-	clean
+.PHONY: demo test suite compiled quick light-a-m light-n-z pythons packages examples wheelhouse lint format docs \
+	bench truth soak chaos fuzz audit clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
@@ -36,17 +36,19 @@ compiled: $(VENV)/developing
 
 # tests/needs.py says what needs what.
 quick: $(VENV)/developing
-	$(MAKE) --no-print-directory --jobs 2 --output-sync light lint
+	$(MAKE) --no-print-directory --jobs 3 --output-sync $(LIGHT) lint
 
-LIGHT := -m pytest -q --numprocesses 2 --dist loadgroup --max-worker-restart 0 \
-	-m 'not (slurm or root or server or debian or browser or site or torch or lowest or slow)'
-light: $(VENV)/developing
-	HYPOTHESIS_PROFILE=quick $(BIN)/python $(LIGHT)
+# One process for the tests from a to m, one for the rest: pytest-xdist's messages and its collecting all in each
+# process would be a third of what tests of some milliseconds cost.
+LIGHT := light-a-m light-n-z
+$(LIGHT): light-%: $(VENV)/developing
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q --ignore-glob='tests/[!_$*]*' \
+		-m 'not (slurm or root or server or debian or browser or site or torch or lowest or slow)'
 
 # Each in an environment of its own, by an interpreter on the PATH or of pyenv's.
 PYTHONS ?= 3.12 3.13
 pythons: $(PYTHONS:%=$(VENV)/%/ready)
-	set -e; for each in $(PYTHONS); do HYPOTHESIS_PROFILE=quick $(VENV)/$$each/bin/python $(LIGHT); done
+	set -e; for each in $(PYTHONS); do $(MAKE) --no-print-directory --jobs 2 --output-sync $(LIGHT) BIN=$(VENV)/$$each/bin; done
 
 $(VENV)/3.%/ready: pyproject.toml
 	for python in python3.$* ~/.pyenv/versions/3.$*.*/bin/python; do "$$python" -c '' 2>/dev/null && break; done && \

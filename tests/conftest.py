@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -89,31 +89,47 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
 
 @pytest.fixture(scope="session")
 def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A place for each test's HOME. (`mktemp` would look at those of all tests before.)"""
-    folder = tmp_path_factory.mktemp("homes")
-    return (folder / str(number) for number in itertools.count())
+    """A place for each test's HOME: the one before as long as nobody has put anything there."""
+
+    def places() -> Iterator[Path]:
+        folder = tmp_path_factory.mktemp("homes")
+        for number in itertools.count():
+            home = folder / str(number)
+            home.mkdir()
+            while home.is_dir() and not os.listdir(home):
+                yield home
+
+    return places()
 
 
 @pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path]) -> None:
-    """No test sees the home, cluster, proxies or terminal of whoever runs it, nor where another test went."""
-    monkeypatch.chdir(os.getcwd())  # it is gone back there in the end: a check may go elsewhere
-    for name in os.environ:
-        if name.startswith(FOREIGN):
-            monkeypatch.delenv(name)
-    home = next(_homes)
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "127.0.0.1,localhost")
-    monkeypatch.setattr(command, "_withheld", set[str]())
+def _clean_environment(_homes: Iterator[Path]) -> Iterator[None]:
+    """No test sees the home, cluster, proxies or terminal of who runs it, nor where another went or logs to.
 
-
-@pytest.fixture(autouse=True)
-def _no_log_after() -> Iterator[None]:
-    """Ends the log that a verb has begun: the next test's home may have the same path."""
+    It is done for thousands of tests of some milliseconds: in one fixture, without `monkeypatch`.
+    """
+    folder, home = os.getcwd(), str(next(_homes))
+    ours = {"HOME": home, "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
+    before = {name: os.environ.get(name) for name in (*ours, *filter(_foreign, os.environ))}
+    _put({**dict.fromkeys(before), **ours})
+    withheld, command._withheld = command._withheld, set()
     yield
     daemon_log.end()
+    command._withheld = withheld
+    os.chdir(folder)
+    _put(before)
+
+
+def _foreign(name: str) -> bool:
+    return name.startswith(FOREIGN)
+
+
+def _put(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ A mark of pytest's for each need. Single tests of a file that needs nothing are 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 
@@ -64,6 +65,8 @@ NEEDS: Mapping[str, str] = {
     "tests/web/test_page.py": "browser slow",
     "tests/web/test_publisher.py": "slow",
 }
+QUICK = os.environ.get("HYPOTHESIS_PROFILE") == "quick"
+"""Whether some of a search's examples will do, as Hypothesis' fewer do: in `make quick`."""
 TOGETHER = ("browser", "server", "site", "torch")
 """Needs that are dear to begin: all that have one run in one process."""
 SLURMS = 4
