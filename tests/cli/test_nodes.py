@@ -34,6 +34,8 @@ def test_a_node_is_added_listed_and_removed(home: Path, capsys: Says) -> None:
     said(capsys, "--add", "n3")
     assert said(capsys, "glide", "--exclude") == "n017,n3"
     assert said(capsys, "dive", "--exclude") == "n3"
+    still = "n3 is under suspicion for every run: watchdogd nodes --remove n3"
+    assert said(capsys, "glide", "--remove", "n3") == still
     table = said(capsys)
     assert "GPU 3 slow" in table
     assert [each["node"] for each in json.loads(said(capsys, "--json"))] == ["n3", "n017"]
@@ -47,6 +49,8 @@ def test_a_node_is_added_listed_and_removed(home: Path, capsys: Says) -> None:
     [
         (["glidr"], "glide"),
         (["--add", "n[1-2]"], "is no node's name"),
+        (["--add", ""], "'' is no node's name"),
+        (["--remove", ""], "'' is no node's name"),
         (["--add", "n1", "--for", "0s"], "needs a duration above zero"),
     ],
 )

@@ -126,6 +126,7 @@ def test_wrong_words_are_still_refused(home: Home, monkeypatch: pytest.MonkeyPat
     assert typed(home, "--deadlin", "5s") == 64
     in_a_job(monkeypatch, tmp_path)
     assert typed(home, "--deadline", "soon") == 64
+    assert typed(home, "--spares", "-1") == 64
     monkeypatch.setenv("NNODES", "four")
     assert typed(home) == 64
     assert inspection.this_job().nodes == os.environ["SLURM_JOB_NODELIST"]

@@ -32,12 +32,10 @@ def run(args: argparse.Namespace) -> int:
     home, now = Home.existing(args.home), time.time()
     if args.name:
         switch_places.find(str(home.path), args.name, "kill")  # is there such a run?
-    if args.add:
+    if args.add is not None:
         return _add(args, home)
-    if args.remove:
-        ended = suspect_nodes.remove(home, args.remove, args.name)
-        print_line(f"{args.remove} {'is no longer' if ended else 'was not'} under suspicion")
-        return 0
+    if args.remove is not None:
+        return _remove(args.remove, args.name, home)
     held = [each for each in suspect_nodes.listed(home, args.name) if each.holds(now)]
     if args.exclude:
         nodes = suspect_nodes.excluded(home, args.name, now) if args.name else {each.node for each in held}
@@ -58,6 +56,16 @@ def _add(args: argparse.Namespace, home: Home) -> int:
     suspect_nodes.add(home, args.add, args.name or "", args.reason, lasts, by_hand=True)
     until = "until it is removed" if lasts is None else f"for {format_duration(lasts)}"
     print_line(f"{args.add} is under suspicion {until}: {args.name or 'every run'}'s next job leaves it out")
+    return 0
+
+
+def _remove(node: str, run: str | None, home: Home) -> int:
+    ended = suspect_nodes.remove(home, node, run)
+    held = [each for each in suspect_nodes.listed(home, run) if each.holds(time.time())]
+    if any(each.node == node for each in held):
+        print_line(f"{node} is under suspicion for every run: watchdogd nodes --remove {node}")
+    else:
+        print_line(f"{node} {'is no longer' if ended else 'was not'} under suspicion")
     return 0
 
 

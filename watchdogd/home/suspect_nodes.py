@@ -97,8 +97,7 @@ def add(home: Home, node: str, run: str, reason: str, lasts: float | None, *, by
     What a person wrote stays while it holds, in place of watchdogd's own. `lasts`: seconds; None: until it is
     removed.
     """
-    if not _NODE.fullmatch(node):
-        raise UsageError(f"'{node}' is no node's name")
+    _check(node)
     now = time.time()
     signature = switches.my_signature(reason)
     until = _FOREVER if lasts is None else now + lasts
@@ -123,7 +122,11 @@ def note_job(home: Home, found: ListedNode, job: str) -> None:
 
 
 def remove(home: Home, node: str, run: str | None = None) -> int:
-    """End the suspicions of a node (for one run; None: all of them), and return how many held. OSError."""
+    """End the suspicions of a node (for one run; None: all of them), and return how many held.
+
+    UsageError, OSError.
+    """
+    _check(node)
     now, ended = time.time(), 0
     for path in _files(home):
         found = _read(path)
@@ -131,6 +134,11 @@ def remove(home: Home, node: str, run: str | None = None) -> int:
             home.write(path, json.dumps({**touchfile.fields_of(str(path)), "until": now}) + "\n")
             ended += 1
     return ended
+
+
+def _check(node: str) -> None:
+    if not _NODE.fullmatch(node):
+        raise UsageError(f"'{node}' is no node's name")
 
 
 def _files(home: Home) -> Iterator[Path]:

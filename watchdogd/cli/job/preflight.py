@@ -68,6 +68,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0: go. 2: do not waste the allocation; the last line names the nodes to leave out."""
+    if args.spares < 0:
+        raise UsageError(f"preflight: --spares {args.spares} is no number of nodes")
     try:
         findings, hosts = _findings(args)
     except UsageError:
