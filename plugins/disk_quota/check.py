@@ -1,39 +1,40 @@
 """disk_quota: is there room, in bytes and in inodes, and for how long.
 
-A full disk ends a training at the next checkpoint, full inodes do it with terabytes free, and a quota
-does it while the file system has room. So all of them are looked at: the file system itself, and every
-quota that holds for the path (of users, groups, projects); the tightest is judged. `quota = "auto"` picks
-the tool by the type of the file system.
+A full disk ends a training at the next checkpoint, used-up inodes do so with terabytes free, and a quota does
+so while the file system still has room. So all of them are checked: the file system itself, and every quota
+that applies to the path (of users, groups, projects); the tightest is judged. `quota = "auto"` chooses the
+tool by the type of the file system.
 
-A quota tool's row counts for this disk where its file system is this disk's, or where it names none. What
-was read only in part, and figures that the tool itself calls inaccurate, are UNKNOWN beside what could be
-read. On Lustre each storage target is held against the percentages too: it fills before the whole does.
+A row of a quota tool counts for this disk if its file system is this disk's, or if it names none. If an
+output was understood only in part, or the tool itself calls its figures inaccurate, the result is UNKNOWN
+beside what could be read. On Lustre each storage target is compared with the percentages too, since a single
+one can fill up before the whole does.
 
-Thresholds are free amounts, as sizes or shares. Where none is configured: 10 % and 5 %, but never more
-than a large training writes in a day or two, so that ten petabytes do not alarm with 500 TB left.
-`usable` is the share of the capacity that a file system reliably gives: Lustre is known to slow down well
-before the end. Above a soft limit in its grace is a WARNING; above a hard limit, or with the grace over,
-CRITICAL, thresholds or not.
+Thresholds are free amounts, as sizes or shares. The defaults are 10 % and 5 %, but never more than a large
+training writes in a day or two, so that ten petabytes do not alarm with 500 TB left. `usable` is the share of
+the capacity that a file system reliably provides: Lustre is known to slow down well before it is full. Being
+over a soft limit, within its grace period, is a WARNING; being over a hard limit, or past the grace period,
+is CRITICAL whatever the thresholds.
 
-The **forecast** is a trend over several of the disk's own cycles: where checkpoints are written and cleaned
-up, lows are held against lows. Where nothing was ever deleted yet, a rise counts when it has taken a fifth
-of the room that it found, or went on for six hours. It needs readings that differ: quota figures may lag by
-half an hour, and repeats do not count. What stands still for far longer than it ever paused, half a day at
-least, is no trend any more. Where a site's tool dates its figures (`updated_at` in its JSON, the group
-`updated` of a pattern), their age is shown, and figures older than six hours are UNKNOWN. Each of several
-limits has a forecast of its own. `full_within` makes it a WARNING. Where runs save their checkpoints there,
-room is also told in checkpoints, and it is a WARNING when the next one does not fit.
+The **forecast** is a trend over several of the disk's own cycles: if checkpoints are written and cleaned up,
+the low points are compared. If nothing was ever deleted yet, a rise counts once it has taken a fifth of the
+free room, or has lasted for six hours. It needs readings that differ: quota figures may lag by half an hour,
+and repeated ones do not count. A trend that has stood still far longer than ever before, for half a day at
+least, has ended. If a site's tool dates its figures (`updated_at` in its JSON, the group `updated` of a
+pattern), their age is shown, and figures older than six hours are UNKNOWN. Each limit has its own forecast.
+`full_within` makes it a WARNING. If runs save their checkpoints there, room is also given in checkpoints, and
+it is a WARNING if the next one does not fit.
 
-**Who** holds most is told where the tool knows that at once (`repquota`, `mmrepquota`, `beegfs-ctl`, the
-folder sizes of CephFS), with what came since the trouble began; never by walking through the files. Most
-of these tools answer administrators only: one that refuses is left alone for hours.
+**Who** uses most is reported if the tool knows that at once (`repquota`, `mmrepquota`, `beegfs-ctl`, the
+folder sizes of CephFS), together with what was added since the trouble began; never by walking through the
+files. Most of these tools answer only administrators: one that refuses is not asked again for hours.
 
-With `write_probe = true` a small file is written, fsynced, read back and removed. That finds what df
-hides: a file system that is read-only, over a quota, failing, or frozen so that writes hang for ever.
+With `write_probe = true` a small file is written, synced, read back and removed. That finds what df hides: a
+file system that is read-only, over a quota, failing, or frozen so that writes hang for ever.
 
-A path that is missing, is not mounted (any more, or though /etc/fstab has it), is another file system than
-before (told for a day, then that is the one), has become read-only or does not answer is an incident that
-says which.
+It is an incident, which says what is wrong, if a path is missing or not mounted (any more, or although it is
+in /etc/fstab), is on another file system than before (reported for a day, then accepted), has become
+read-only, or does not answer.
 """
 
 from __future__ import annotations
@@ -87,7 +88,10 @@ LATE, TOO_OLD = 300.0, 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Knowledge beside the limits: `growth` in bytes a second, how the runs save, the time to full."""
+    """What is known beside the limits.
+
+    `growth` in bytes per second, how the runs save, the time until it is full.
+    """
 
     history: History
     now: float
@@ -97,7 +101,7 @@ class Outlook:
 
 
 def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
-    """Judge recorded room by the present thresholds; soft limits and their grace are not recorded."""
+    """Judge recorded room by the present thresholds (soft limits and their grace are not recorded)."""
     if subject not in (BYTES, INODES) or not {"used", "free", "total"} <= set(numbers):
         return None
     key = "free" if subject == BYTES else "inodes_free"
@@ -118,8 +122,8 @@ Rates = dict[str, tuple[float, float | None]]
 class DiskState:
     """State of a disk between rounds.
 
-    How it looked before, what du counts there, who holds most, what the runs save there by pattern, how
-    quickly it fills; whether writing hangs, and whether its quotas were ever read.
+    How the path was before, du's count, the largest users, the runs' checkpoints by pattern, how quickly it
+    fills; whether writing hangs, and whether its quotas could ever be read.
     """
 
     former: path_state.PathState = field(default_factory=path_state.PathState)
@@ -164,24 +168,24 @@ def disk_quota(
     """Room on a file system, in bytes and in inodes, and how long it lasts.
 
     path: a directory on the file system
-    quota: who knows the quotas: a tool by name, a command of the site with a pattern, or auto, by the type
+    quota: source of the quotas: a tool by name, a command of the site with a pattern, or auto, by the type
         of the file system; the file system itself is judged in any case
-    warn_free: WARNING below this much free space, a size or a share; left out: 10 %, 50 TB at most
-    crit_free: CRITICAL below this; left out: 5 %, 20 TB at most
-    warn_inodes_free: the same for inodes, a number or a share; left out: 10 %, ten million at most
-    crit_inodes_free: CRITICAL below this many; left out: 5 %, two million at most
-    warn_used: WARNING above this much in use, a size or a share, for who thinks so
+    warn_free: WARNING below this much free space, a size or a share; default: 10 %, 50 TB at most
+    crit_free: CRITICAL below this; default: 5 %, 20 TB at most
+    warn_inodes_free: the same for inodes, a number or a share; default: 10 %, ten million at most
+    crit_inodes_free: CRITICAL below this many; default: 5 %, two million at most
+    warn_used: WARNING above this much in use, a size or a share
     crit_used: CRITICAL above this
     warn_inodes_used: the same for inodes, a number or a share
     crit_inodes_used: CRITICAL above this many
-    usable: the share of the space that this file system reliably gives
-    full_within: WARNING when the forecast has it full sooner
-    growth: known writing rate; left out: measured over 14 days
+    usable: the share of the space that this file system reliably provides
+    full_within: WARNING if the forecast says that it is full sooner
+    growth: known writing rate; default: measured over 14 days
     write_probe: write, fsync, read back and remove a small file in `path`, which finds what df hides
     write_within: seconds that this may take
-    checkpoints: patterns of checkpoints that are written here; left out: those of all runs
+    checkpoints: patterns of checkpoints written here; default: those of all runs
     """
-    yield state  # what is kept is what it comes to in the end
+    yield state  # keep the final result
     sight = path_state.look(path, state.former, now)
     if isinstance(sight, Result):
         yield sight
@@ -215,9 +219,9 @@ def disk_quota(
 
 
 def _read_before(said: quota_sources.Quotas, state: DiskState) -> bool:
-    """Return True if the quotas were read before.
+    """Return True if the quotas could be read before.
 
-    Many an NFS server knows no quotas, and says so by an error: that is told of one that did know some.
+    Many NFS servers have no quotas and answer with an error, which is a problem only of one that had some.
     """
     state.quotas_read = state.quotas_read or bool(said.limits)
     return state.quotas_read
@@ -261,7 +265,7 @@ def _rooms(
 
 
 def _foreseen(verdict: Verdict, outlook: Outlook, rates: Rates, *, alone: bool) -> Verdict:
-    """Add the time until it is full, and WARNING where that is too soon."""
+    """Add the time until it is full, and make it a WARNING if that is too soon."""
     left = _left(verdict, outlook, rates, alone=alone)
     if left is None:
         return verdict
@@ -269,7 +273,7 @@ def _foreseen(verdict: Verdict, outlook: Outlook, rates: Rates, *, alone: bool) 
 
 
 def _in_time(verdict: Verdict, full_within: float | None) -> Verdict:
-    """Make it a WARNING where all is well so far and it is full too soon."""
+    """Make a verdict that is OK so far a WARNING if the limit is reached too soon."""
     if verdict.status is not Status.OK or verdict.left is None or verdict.free <= 0:
         return verdict
     if full_within is None or verdict.left >= full_within:
@@ -278,7 +282,7 @@ def _in_time(verdict: Verdict, full_within: float | None) -> Verdict:
 
 
 def _left(verdict: Verdict, outlook: Outlook, rates: Rates, *, alone: bool) -> float | None:
-    """Return the seconds until nothing is left, or None. Of several limits each has a series of its own."""
+    """Return the seconds until nothing is left, or None. Each of several limits has its own series."""
     limit = verdict.limit
     if math.isinf(verdict.free):
         return None
@@ -326,7 +330,7 @@ def _told(
 
 
 def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Result:
-    """Report the tightest of one kind, with what it means for the runs."""
+    """Report the tightest limit of one kind, with what it means for the runs."""
     verdict = judged[0]
     room = free_space.describe(verdict)
     parts, facts = [room], [path]
@@ -360,7 +364,7 @@ def _relief(path: str, verdict: Verdict, most: str) -> Advice:
 
 
 def _each(judged: list[Verdict]) -> dict[str, Metric]:
-    """Return what each of several limits has used: the forecast needs a series of each."""
+    """Return what is used of each of several limits: the forecast needs a series for each."""
     if len(judged) == 1:
         return {}
     unit = "B" if judged[0].limit.kind == BYTES else ""

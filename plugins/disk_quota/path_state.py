@@ -1,4 +1,4 @@
-"""State of a path: there, answering, on its own file system, not read-only."""
+"""State of a path: exists, answers, is on its own file system, is writable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACCEPTED = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class PathView:
-    """View of a path now; `mount` is None where /proc does not tell."""
+    """A path as it is now; `mount` is None if /proc does not say."""
 
     device: int
     stat: os.statvfs_result
@@ -37,10 +37,10 @@ class PathView:
 
 @dataclass(slots=True)
 class PathState:
-    """Path as it was while all was well: what is mounted there, on which `host`, the identity of statvfs(2).
+    """A path as it was while all was well: its mount, the `host`, and the identity from statvfs(2).
 
-    The identity is 0 where there is none. Since when it `hangs`, and since when another file system is there
-    (`replaced`); `unmounted`: it is not mounted now.
+    The identity is 0 if there is none. `hangs`: since when it does not answer. `replaced`: since when another
+    file system is there. `unmounted`: it is not mounted now.
     """
 
     mount: Mount | None = None
@@ -52,7 +52,7 @@ class PathState:
 
 
 def look(path: str, former: PathState, now: float) -> PathView | Result:
-    """Return what is there, or what is wrong where nothing can be seen."""
+    """Return the path as it is now, or what is wrong if it cannot be seen."""
     if path not in _patients:
         _patients[path] = BoundedIO(path, DEADLINE)
     try:
@@ -76,9 +76,9 @@ def _look(path: str) -> PathView:
 def _lies_on(
     path: str, _identity: tuple[int, int], mounted: str, fstab: str
 ) -> tuple[Mount | None, Mount | None]:
-    """Return what a path lies on, and what /etc/fstab would have there instead.
+    """Return the mount that a path is on, and the one that /etc/fstab has there.
 
-    Both stay so as long as the path leads to the same directory, and what is mounted stays.
+    The answer is reused as long as the path leads to the same directory and the mounts stay the same.
     """
     real = os.path.realpath(path)
     mount, wanted = mount_of(real, read_mounts(mounted)), mount_of(real, read_fstab(fstab))
@@ -86,7 +86,7 @@ def _lies_on(
 
 
 def mounts() -> tuple[Mount, ...]:
-    """Return all that is mounted; none without Linux's /proc, where an unmounted path is only missing."""
+    """Return all mounts; none without Linux's /proc, where an unmounted path is only missing."""
     return read_mounts(mount_table())
 
 
@@ -105,7 +105,7 @@ def _text(path: str, _as_of: tuple[int, int, int]) -> str:
 
 
 def judge(path: str, sight: PathView, former: PathState, now: float) -> Result:
-    """Report CRITICAL where it is another file system than before, or read-only."""
+    """Report CRITICAL if the path is on another file system than before, or is read-only."""
     former.hangs = None
     wrong = _moved(path, sight, former) or _replaced(path, sight, former, now)
     if wrong:
@@ -121,7 +121,7 @@ _SPELT = Advice("Correct its path in config.toml if that is wrong.")
 
 
 def _stuck(path: str, error: StuckError, former: PathState, now: float) -> Result:
-    """Report that it does not answer, and since when."""
+    """Report since when it does not answer."""
     since = former.hangs = now if former.hangs is None else former.hangs
     what = f"has not answered for {age(now - since)}" if now > since else "does not answer"
     hangs = critical(f"{what} on {platform.node()}").saying(path, str(error), advice=[ASK]).dated(since)
@@ -129,7 +129,7 @@ def _stuck(path: str, error: StuckError, former: PathState, now: float) -> Resul
 
 
 def _unreachable(path: str, error: OSError, former: PathState) -> Result:
-    """Report what is wrong where stat(2) failed."""
+    """Report why stat(2) failed."""
     where = f"on {platform.node()}"
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         was = former.mount
@@ -153,10 +153,10 @@ def _unreachable(path: str, error: OSError, former: PathState) -> Result:
 
 
 def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
-    """Report CRITICAL where the path has fallen back on the file system below its own.
+    """Report CRITICAL if its file system is gone and the path is now on the one above.
 
-    Device numbers of network file systems differ from node to node, so a new one only means: look closer.
-    Where nothing is known of before, /etc/fstab tells what should be there.
+    Device numbers of network file systems differ between nodes, so a new number only leads to a closer look.
+    Without an earlier state, /etc/fstab says what should be there.
     """
     now, before = sight.mount, former.mount
     lost = before if before and now and len(now.point) < len(before.point) else None
@@ -179,10 +179,10 @@ def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
 
 
 def _replaced(path: str, sight: PathView, former: PathState, now: float) -> Result | None:
-    """Report CRITICAL for a day where another file system hangs there than before, on the same machine.
+    """Report CRITICAL for a day if another file system is mounted there than before, on the same machine.
 
-    One machine's name for it says nothing of another's, and a disk may be renamed at a boot: the same
-    identity (statvfs(2), f_fsid; 0 where there is none) is the same file system.
+    Names of file systems differ between machines, and a disk may get another name at boot; so the same
+    identity (statvfs(2), f_fsid; 0 if there is none) means the same file system.
     """
     it, before = sight.mount, former.mount
     if it is None or before is None or former.host != platform.node():

@@ -1,4 +1,4 @@
-"""Test whether a directory really takes a file: finds what df hides (quota, I/O errors, hanging)."""
+"""Test whether a file can really be written: finds what df hides (quota, I/O errors, hanging)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ WRITE = "write"
 
 @dataclass(slots=True)
 class WriteTestState:
-    """Time since when writing hangs; None: it does not."""
+    """Time since when writing hangs; None if it does not."""
 
     hangs: float | None = None
 
 
 def write_test(path: str, known: WriteTestState, now: float, within: float) -> Result:
-    """Write a small file in `path`, within so many seconds.
+    """Write a small file in `path`, within a number of seconds.
 
-    While an earlier one still hangs in the kernel, no other is started on top of it.
+    While an earlier test still hangs in the kernel, no other is started.
     """
     argv = [sys.executable, "-I", "-S", write_program.__file__, path]
     where = f"{path} on {platform.node()}"
@@ -60,7 +60,7 @@ def write_test(path: str, known: WriteTestState, now: float, within: float) -> R
 
 
 def _bad(say: Callable[..., Result], line: str, where: str, advice: Advice = ASK) -> Result:
-    """Report what is wrong with writing at a place."""
+    """Report what is wrong with writing there."""
     return say(line, subject=WRITE).saying(where, advice=[advice])
 
 
@@ -94,5 +94,5 @@ def _hangs(where: str, since: float, now: float) -> Result:
 
 
 def _runs(argv: list[str]) -> bool:
-    """Return True if such a process is there still."""
+    """Return True if this process still exists."""
     return any(each.info["cmdline"] == argv for each in psutil.process_iter(["cmdline"]))

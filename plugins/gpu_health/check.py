@@ -1,29 +1,29 @@
-"""gpu_health: GPUs of the run's job are all there, sound, cool, and at work.
+"""gpu_health: GPUs of the run's job are all present, healthy, cool, and working.
 
-Every node of the run's job is asked at once through Slurm's own launcher, by a step that takes no GPU
-from the job; one deadline for all, and a node that does not answer is named. Slurm starts steps only for
-the owner of a job: for a colleague's run the samples that `watchdogd probe` left in home are read
-instead. rocm-smi, amd-smi or nvidia-smi, whichever is there, in old and new versions.
+All nodes of the run's job are asked at once through Slurm's own launcher, by a step that takes no GPU from
+the job, with one deadline for all; a node that does not answer is named. Slurm starts steps only for the
+owner of a job: for a colleague's run, the samples that `watchdogd probe` left in home are read instead. The
+tool is whichever is installed, rocm-smi, amd-smi or nvidia-smi, in old and new versions.
 
-Missing GPUs and a driver that is not loaded are CRITICAL. Of memory errors only uncorrectable ones that
-increase count: totals are those of the card's life, and correctable ones are harmless. Pending remaps
-are a WARNING, failed ones CRITICAL. What NVIDIA's driver asks for is told (a reset or reboot is CRITICAL, a
-drain a WARNING), and an NVLink fabric that is not well. A GPU that was bad before is recognised by its
-identity when a new job gets it.
+Missing GPUs and a driver that is not loaded are CRITICAL. Of memory errors only an increase of the
+uncorrectable ones counts: totals are over the card's whole life, and correctable errors are harmless. Pending
+remaps are a WARNING, failed ones CRITICAL. What NVIDIA's driver asks for is reported (a reset or reboot is
+CRITICAL, a drain a WARNING), and so is an unhealthy NVLink fabric. A GPU that was bad before is recognised by
+its UUID when a new job gets it.
 
-The figures of all GPUs together, and those of each node (of the first 64, and of those that are told of),
-are recorded: their trends stand on the page.
+The figures of all GPUs together, and of each node (the first 64, and those with a problem), are recorded; the
+page shows them as charts.
 
-The signature of a **hung collective** is that GPUs say 100 % at a power near idle: they spin, waiting
-for others. The GPUs at 0 % are the ones that are waited for, and are named first. Near idle is a share of a
+The sign of a **hung collective** is GPUs that report 100 % at a power near idle: they spin, waiting for
+others. The GPUs at 0 % are the ones that are waited for, and are named first. "Near idle" means a share of a
 card's power cap, what the job's quiet GPUs draw, or far less than the GPU itself drew while it worked. It is
-no hang as long as the run's steps come within their own rhythm: ranks may wait for a rollout, or another job.
-Neither that nor idle GPUs are told in a phase in which the run's log may be silent: while it loads or saves a
-checkpoint, or its checkpoints grow. GPUs that draw what they drew while the run got on are a sign that it
-works, for a log that is silent.
+no hang as long as the run's steps come in their usual rhythm: ranks may wait for a rollout, or for another
+job. Neither a hang nor idle GPUs are reported in a phase in which the run's log may be silent: while it loads
+or saves a checkpoint, or its checkpoints grow. GPUs that draw as much as while the run made progress are a
+sign that it works, even if its log is silent.
 
-A GPU of which neither temperature, power nor clock can be read counts as broken where they are read of its
-neighbours of the same kind, or were read of it before.
+A GPU of which neither temperature nor power nor clock can be read counts as broken if its neighbours of the
+same kind can be read, or if it could be read before.
 """
 
 from __future__ import annotations
@@ -98,18 +98,18 @@ def gpu_health(
     recalled_for: Duration = 3600.0,
     deadline: Duration = 45.0,
 ) -> Iterator[Result | GpuHealthState]:
-    """GPUs of the run's job are all there, sound, cool, and at work.
+    """GPUs of the run's job are all present, healthy, cool, and working.
 
     gpus_per_node: GPUs that each node of the job should have
-    vram_warn: per cent of a GPU's memory in use; left out: not judged, since trainings fill it
+    vram_warn: per cent of a GPU's memory in use; default: not judged, since trainings fill it
     vram_crit: the same, for CRITICAL
-    temperature_warn: degrees Celsius; left out: where the card itself says that it slows down
+    temperature_warn: degrees Celsius; default: the temperature at which the card slows itself down
     temperature_crit: the same, for CRITICAL
-    power_warn: watts of one GPU; left out: not judged
+    power_warn: watts of one GPU; default: not judged
     power_crit: the same, for CRITICAL
-    hang_after: how long the signature of a hung collective may last before it is CRITICAL
+    hang_after: how long a hung collective may last before it is CRITICAL
     idle_after: how long GPUs may do nothing while the job runs
-    recalled_for: how long a GPU that was bad in an earlier job is told of at the start of a new one
+    recalled_for: for how long after a new job's start GPUs that were bad in an earlier one are mentioned
     deadline: seconds for asking all nodes
     """
     limits = GpuLimits(
@@ -164,7 +164,7 @@ def judge(
     run: Run,
     now: float,
 ) -> Iterator[Result]:
-    """Judge one look at the GPUs, the job as a whole first. Changes `state` alone."""
+    """Judge one look at the GPUs, the job as a whole first. Changes only `state`."""
     silent = {node.name for node in seen.nodes if node.trouble} | set(state.silent)
     nodes = [node for node in seen.nodes if not node.trouble]
     since = (job.started_at or now) - 60.0
@@ -209,7 +209,7 @@ def judge(
 def _whole(
     gpus: Sequence[NamedGpu], moment: GpuActivity, nodes: int, silent: set[str], limits: GpuLimits
 ) -> Result:
-    """Report one line and the figures of all GPUs; what is wrong with single ones has results of its own."""
+    """Report one line and the figures of all GPUs; faults of single GPUs have results of their own."""
     parts = [f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'} on {nodes} node{'s' if nodes > 1 else ''}"]
     seen = [each.gpu for each in gpus]
     parts += spreads(seen)
@@ -224,7 +224,7 @@ def _whole(
 
 
 def _with_nodes(results: Sequence[Result], nodes: Sequence[GpuNode], limits: GpuLimits) -> Iterator[Result]:
-    """Add to the results of a node its figures, and results of nodes that only have figures."""
+    """Add figures to the results of nodes, and results for nodes that only have figures."""
     gpus = {node.name: node.readout.gpus for node in nodes}
     judged = {result.subject for result in results}
     for result in results:
@@ -242,7 +242,7 @@ def _with_nodes(results: Sequence[Result], nodes: Sequence[GpuNode], limits: Gpu
 def _of_nodes(
     nodes: Sequence[GpuNode], state: GpuHealthState, limits: GpuLimits, since: float
 ) -> Iterator[Result]:
-    """Judge each node as a whole; of one that does not answer all that its drivers report."""
+    """Judge each node as a whole; for one that does not answer, report what its drivers logged."""
     for node in nodes:
         events = _news(node, since)
         if node.trouble:
@@ -255,7 +255,7 @@ def _of_nodes(
 
 
 def _news(node: GpuNode, since: float) -> tuple[DriverEvent, ...]:
-    """Return what its drivers reported in this job."""
+    """Return what the node's drivers reported during this job."""
     return tuple(event for event in node.events if event.since(since))
 
 
@@ -291,7 +291,7 @@ def _of_gpus(
 
 
 def _fault(name: str, node: str, found: Sequence[Fault], details: str) -> Result:
-    """Report several faults in one, of the worst status."""
+    """Report several faults as one result, with the worst status."""
     status = max((fault.status for fault in found), key=lambda each: each.severity)
     said = "; ".join(fault.text for fault in found)
     result = Result(status, f"{name}: {said}", subject=name, details=details)
@@ -300,7 +300,7 @@ def _fault(name: str, node: str, found: Sequence[Fault], details: str) -> Result
 
 
 def _accusing(result: Result, node: str, what: str) -> Result:
-    """Return the result with its node accused of what the next job would meet there, too."""
+    """Return the result with its node as suspect, if the next job would have the same problem there."""
     return replace(result, suspects=(Suspect("GPU", what, SURE, node=node),))
 
 
@@ -316,7 +316,7 @@ def _unread(nodes: Sequence[GpuNode]) -> tuple[Advice, ...]:
 
 
 def _advised(result: Result, run: Run, nodes: Sequence[GpuNode] = ()) -> Result:
-    """Say what helps: the next job is kept off an accused node."""
+    """Add the advice to keep the next job off a suspect node."""
     accused = ",".join(each.node for each in result.suspects)
     if result.status is Status.OK or result.advice:
         return result

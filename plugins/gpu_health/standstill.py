@@ -1,4 +1,4 @@
-"""GPUs of a job that wait for one another (a hung collective), or do nothing: for how long, and in words."""
+"""GPUs of a job that wait for one another (a hung collective) or are idle: for how long, and in words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds: until a hang is CRITICAL, until idle GPUs are told, for which once bad GPUs are recalled."""
+    """Seconds until a hang is CRITICAL, until idle GPUs are reported, and that bad GPUs are remembered."""
 
     hang_after: float
     idle_after: float
@@ -37,10 +37,7 @@ def results(
     run: Run,
     now: float,
 ) -> Iterator[Result]:
-    """Report a hang, or idle GPUs; neither where the run may stand still: it loads or saves.
-
-    Changes `state` alone.
-    """
+    """Report a hang or idle GPUs, unless the run may stand still: it loads or saves. Changes only `state`."""
     if run.finished or run.phase or _saves(run, now):
         state.rest()
         return
@@ -55,7 +52,7 @@ def _stacks(run: Run) -> Advice:
 
 
 def _saves(run: Run, now: float) -> bool:
-    """Return True while its checkpoints grow: GPUs wait meanwhile. What grows for ever is no save."""
+    """Return True while its checkpoints grow, since GPUs wait then. Endless growth is no save."""
     return any(
         each.kind == checkpoint_inventory.GROWTH_KIND
         and now - each.at < working_job.LASTS
@@ -65,7 +62,7 @@ def _saves(run: Run, now: float) -> bool:
 
 
 def over(ends: Iterable[Result]) -> Iterator[Result]:
-    """Add to the end of a hang that nothing stands still."""
+    """Add to the end of a hang that no GPU stands still."""
     for each in ends:
         freed = replace(each, progress=Progress()).ending("GPUs no longer wait for one another")
         yield (
@@ -80,9 +77,9 @@ def over(ends: Iterable[Result]) -> Iterator[Result]:
 def _hang(
     moment: GpuActivity, state: GpuHealthState, patience: Patience, run: Run, now: float
 ) -> Iterator[Result]:
-    """Report the signature of a hung collective: WARNING at once, CRITICAL when it stays.
+    """Report the sign of a hung collective: WARNING at once, CRITICAL if it lasts.
 
-    It begins anew with each step of the run, and is none as long as the next one is not late.
+    Each step of the run starts the time anew, and there is no hang until the next step is late.
     """
     if not moment.hung:
         state.hung_since = None
@@ -118,7 +115,7 @@ def _busy_at(waiting: Sequence[NamedGpu]) -> str:
 def _idle(
     moment: GpuActivity, gpus: Sequence[NamedGpu], state: GpuHealthState, patience: Patience, now: float
 ) -> Iterator[Result]:
-    """Report GPUs at 0 % in every look for a while; those of a hang are told there."""
+    """Report GPUs at 0 % in every look for a while, except those of a hang, which are reported there."""
     if moment.hung:
         return
     since = state.idle([each.name for each in moment.quiet], now)

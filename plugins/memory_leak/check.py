@@ -1,14 +1,15 @@
-"""memory_leak: memory that is left to the run on each of its nodes, and when it will be used up.
+"""memory_leak: memory left to the run on each of its nodes, and when it will be used up.
 
-What counts is what the kernel would kill for: the job's control group where it has one, else the node.
-Less than `memory_free` left is CRITICAL: it is measured, while the forecast below is a WARNING.
+The limit is the one at which the kernel would kill: that of the job's control group if it has one, else the
+node's memory. Less than `memory_free` left is CRITICAL, since it is measured; the forecast below is a
+WARNING.
 
-A leak is a trend of **anonymous** memory (not page cache, not mapped files; shared segments once,
-however many processes map them) that would use up what is left within `used_up_within`. Memory that goes
-up and down with garbage collection or evaluation is no leak: the trend is that of the whole time since
-the job warmed up, lows against lows. The processes that hold most are named.
+A leak is a trend of **anonymous** memory that would use up what is left within `used_up_within`. Page cache
+and mapped files do not count; shared segments count once, however many processes map them. Memory that rises
+and falls with garbage collection or evaluation is no leak: the trend is that of the low points since the job
+warmed up. The processes that hold most are named.
 
-Where its nodes have no GPUs, processors as busy as while the run got on are a weak sign that it works.
+On nodes without GPUs, processors as busy as while the run made progress are a weak sign that it works.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ _NEW = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """Processor time of a run's processes: what they had `spent` on each node, and when (seconds).
+    """Processor time of a run's processes: `spent` on each node so far, and when (seconds).
 
-    `usual`: how many processors were busy as a rule while the run reported progress; and the last sign.
+    `usual`: how many processors were busy on average while the run reported progress; and the last sign.
     """
 
     spent: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -71,12 +72,12 @@ class CpuUse:
 
     @property
     def signs(self) -> tuple[Sign, ...]:
-        """Sign of work or against it, where there is one."""
+        """Sign of work, or against it, if there is one."""
         return (self.sign,) if self.sign else ()
 
 
 def advance_cpu(before: CpuUse, spent: Mapping[str, Cpu], now: float, *, gets_on: bool) -> CpuUse:
-    """Take in what its processes did since the last look, `spent` by node.
+    """Add what its processes did since the last look (`spent`: seconds by node).
 
     `gets_on`: the run reports progress now.
     """
@@ -87,7 +88,9 @@ def advance_cpu(before: CpuUse, spent: Mapping[str, Cpu], now: float, *, gets_on
     after = replace(before, spent={node: (cpu.seconds, cpu.at) for node, cpu in spent.items()}, sign=None)
     pairs = [(cpu, *past[node]) for node, cpu in newer.items() if node in past]
     rates = [(cpu.seconds - seconds) / (cpu.at - at) for cpu, seconds, at in pairs]
-    known = [rate for rate in rates if rate >= 0.0]  # less than before: another job, or some have ended
+    known = [
+        rate for rate in rates if rate >= 0.0
+    ]  # less than before: another job, or some processes have ended
     if not known:
         return after
     busy = sum(known) / len(known) * len(spent)
@@ -111,7 +114,7 @@ def _said(busy: float, usual: float, *, waits: bool) -> tuple[Strength, str] | N
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """Memory that should be left; seconds in which no trend may use it up, and in which none is judged."""
+    """Memory that should be left; seconds within which no trend may use it up; seconds of warm-up."""
 
     free: Amount
     used_up_within: float
@@ -120,13 +123,13 @@ class MemoryLimits:
 
 @dataclass(slots=True)
 class LeakState(NodeCheckState):
-    """State of the check of nodes, and what is known of the processor time that the run's processes take."""
+    """State of this check, with the processor time of the run's processes."""
 
     cpu: CpuUse = field(default_factory=CpuUse)
 
 
 def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
-    """Judge what was left by the present `memory_free`, if a size: a node's whole is not recorded."""
+    """Judge recorded memory by the present `memory_free`, if that is a size: no total is recorded."""
     free: Amount = parameters["memory_free"]
     if "left" not in numbers or free.absolute is None:
         return None
@@ -163,11 +166,11 @@ def memory_leak(
     warm_up: Duration = 1800.0,
     deadline: Duration = 40.0,
 ) -> Iterator[Result | LeakState]:
-    """Memory that is left to the run on each of its nodes, and when it will be used up.
+    """Memory left to the run on each of its nodes, and when it will be used up.
 
-    memory_free: CRITICAL where less is left of the job's control group, or of the node: a size or per cent
-    used_up_within: WARNING where the trend of anonymous memory uses up what is left sooner
-    warm_up: the start of a job, in which memory fills anyway; the trend is judged over as long at least
+    memory_free: CRITICAL if less is left to the job's control group, or on the node: a size or per cent
+    used_up_within: WARNING if the trend of anonymous memory uses up what is left sooner
+    warm_up: start of a job, in which memory fills anyway; a trend is judged over at least as long
     deadline: seconds for asking all nodes
     """
     limits = MemoryLimits(memory_free, used_up_within, warm_up)
@@ -209,7 +212,7 @@ def _judged(
 
 
 def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
-    """Report the node with the least left; `trouble` is why no node could be asked."""
+    """Report the node with the least memory left; `trouble` says why no node could be asked."""
     if not nodes:
         why = f": {trouble}" if trouble else ", no node answers"
         return unknown(f"its memory is not known{why}").saying(advice=node_checks.ASK_NODES)
@@ -220,7 +223,7 @@ def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
 
 
 def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tuple[float, float]]) -> Result:
-    """Judge one node: what is left, and the trend of `points`, (time, bytes held), oldest first."""
+    """Judge one node: what is left, and the trend of `points` (time, bytes held), oldest first."""
     free = limits.free.of(held.total)
     details = "\n".join(map(_named, held.processes))
     figures = {
@@ -254,7 +257,7 @@ def _left(node: str, held: NodeMemory) -> str:
 
 
 def _most(held: NodeMemory) -> str:
-    """Say which processes hold most."""
+    """Return which processes hold most."""
     named = [_named(each) for each in held.processes[:3]]
     return f"; most is held by {', '.join(named)}" if named else ""
 

@@ -1,11 +1,11 @@
 """node_disks: room on the disks of the run's own nodes.
 
-A full /tmp or /dev/shm on a single node ends the whole job, and no login node shows it. So each path of
-the run's `node_disks` is looked at on each node of its job: by one small process a node (srun --overlap,
-which takes nothing from the training), or, where the job is somebody else's, in what `watchdogd probe`
-left in home; the probe looks at the run's `node_disks` by itself.
+A full /tmp or /dev/shm on a single node ends the whole job, and no login node shows it. So each path of the
+run's `node_disks` is checked on every node of its job: by one small process on each node (srun --overlap,
+which takes nothing from the training), or, if the job belongs to somebody else, from what `watchdogd probe`
+left in home. The probe reads the run's `node_disks` by itself.
 
-Full, out of inodes, missing, read-only and not answering are told of the node and path alone
+A disk that is full, out of inodes, missing, read-only or not answering is reported by node and path
 (`node5:/tmp`). Thresholds are those of `disk_quota`.
 """
 
@@ -59,11 +59,11 @@ def node_disks(
 ) -> Iterator[Result | NodeCheckState]:
     """Room, in bytes and in inodes, on the disks of the run's own nodes.
 
-    node_disks: their paths, such as /tmp and /dev/shm
-    warn_free: WARNING below this much free space, a size or a share; left out: 10 %
-    crit_free: CRITICAL below this; left out: 5 %
-    warn_inodes_free: the same for inodes, a number or a share; left out: 10 %
-    crit_inodes_free: CRITICAL below this many; left out: 5 %
+    node_disks: paths on the nodes, such as /tmp and /dev/shm
+    warn_free: WARNING below this much free space, a size or a share; default: 10 %
+    crit_free: CRITICAL below this; default: 5 %
+    warn_inodes_free: the same for inodes, a number or a share; default: 10 %
+    crit_inodes_free: CRITICAL below this many; default: 5 %
     deadline: seconds for asking all nodes
     """
     wishes = {
@@ -86,7 +86,7 @@ def _judged(
     now: float,
     deadline: float,
 ) -> Iterator[Result]:
-    """Report the whole, and what is wrong with single disks and nodes."""
+    """Report the disks as a whole, then what is wrong with single disks and nodes."""
     jobs = running(run, snapshot)
     if bar := node_checks.nothing_to_judge(snapshot, jobs):
         yield bar
@@ -106,7 +106,7 @@ def _judged(
 def judge(
     nodes: Mapping[str, Usage], paths: tuple[str, ...], wishes: Mapping[str, FreeSpaceLimits]
 ) -> Iterator[Result]:
-    """Report the fullest of all disks, then each that is not well."""
+    """Report the fullest of all disks, then each that is not OK."""
     seen = {f"{node}:{path}": usage.disks.get(path) for node, usage in nodes.items() for path in paths}
     verdicts = {place: _verdicts(disk, wishes) for place, disk in seen.items() if disk and not disk.trouble}
     yield _whole(verdicts, len(nodes))
@@ -139,7 +139,7 @@ def _advised(result: Result, place: str) -> Result:
 
 
 def _verdicts(disk: Disk, wishes: Mapping[str, FreeSpaceLimits]) -> list[Verdict]:
-    """Judge bytes and inodes; a disk that counts none of one (no size, no inodes) is not judged by it."""
+    """Judge bytes and inodes, each only if the disk reports their total."""
     sizes = ((BYTES, disk.total, disk.free), (INODES, disk.inodes, disk.free_inodes))
     limits = [
         StorageLimit(kind, FILE_SYSTEM, used=total - free, hard=total) for kind, total, free in sizes if total

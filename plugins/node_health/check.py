@@ -1,13 +1,13 @@
 """node_health: nodes of the run stay in service, and the partition has spare ones.
 
-A node that drains ends no job at once, but the next one will not start there: it is told with the reason
-that the administrators wrote. "Kill task failed" is mostly a healthy node whose processes were slow to
-die; then the message says so, with the command that an administrator would type.
+A draining node does not end a job, but the next one will not start there: it is reported with the
+administrators' reason. "Kill task failed" is mostly a healthy node whose processes were slow to die; the
+message then says so, with the command that an administrator would use.
 
-Nodes that failed under more than one job of the run (NODE_FAIL, BOOT_FAIL), with none that ended well
-since, are candidates for `--exclude`, ready to paste; where most nodes are in it, it is the job. With
-`min_idle` (a number or a percentage) a partition that runs out of spare nodes is told before the run needs
-one.
+Nodes that failed under more than one job of the run (NODE_FAIL, BOOT_FAIL), and under which none has ended
+well since, are candidates for `--exclude`, ready to paste; if that is most of the nodes, the job itself is to
+blame. With `min_idle` (a number or a percentage) a lack of spare nodes in the partition is reported before
+the run needs one.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _KEPT, _KEPT_FOR = 200, 7 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class JobAttempt:
-    """End of an attempt: when, on which nodes, whether these are to blame, and how in words.
+    """End of a job's attempt: when, on which nodes, whether these are to blame, and how, in words.
 
-    `verdict`: 1 surely, 0 maybe, -1 cleared.
+    `verdict`: 1 to blame, 0 maybe, -1 cleared.
     """
 
     at: float
@@ -64,7 +64,7 @@ Attempts = dict[str, JobAttempt]
 
 @dataclass(frozen=True, slots=True)
 class SuspectNode:
-    """Node on which more than one job failed, and none ended well since. `jobs` are those, in words."""
+    """Node on which more than one job failed and none has ended well since; `jobs` in words."""
 
     node: str
     jobs: tuple[str, ...]
@@ -73,10 +73,10 @@ class SuspectNode:
 def add_endings(
     attempts: Attempts, endings: Sequence[Ending], broken: Collection[str], now: float
 ) -> Attempts:
-    """Add what ended since; `broken` are nodes that are down, silent or drained now.
+    """Add the jobs that ended since; `broken` are nodes that are down, silent or drained now.
 
-    A node failure is blamed on those of its nodes that are broken, where any is, else on any of its nodes.
-    What the code or a disk did is none: job_liveness reads why a job failed, and names the node then.
+    A node failure is blamed on those of the job's nodes that are broken; if none is, it may be any of them.
+    Failures by code or disk do not count here: job_liveness reads why a job failed, and names a node then.
     """
     known = {key: entry for key, entry in attempts.items() if now - entry.at < _KEPT_FOR}
     for ending in endings:
@@ -95,10 +95,9 @@ def add_endings(
 
 
 def suspect_nodes(attempts: Mapping[str, JobAttempt]) -> tuple[SuspectNode, ...]:
-    """Return the nodes that failed more than one job.
+    """Return the nodes on which more than one job failed.
 
-    Where it may be any node of a job, they have to stand out: most of the nodes failing means that it is the
-    job.
+    If any node of a job may be to blame, suspects must stand out: if most nodes failed, it is the job.
     """
     failed: dict[str, list[str]] = defaultdict(list)
     sure: dict[str, int] = defaultdict(int)
@@ -120,7 +119,7 @@ def suspect_nodes(attempts: Mapping[str, JobAttempt]) -> tuple[SuspectNode, ...]
 
 @dataclass(slots=True)
 class NodeHealthState:
-    """Ends of jobs, by their name and attempt, and what is `recovering` (see node_checks.recoveries)."""
+    """Ends of jobs, by name and attempt, and what is `recovering` (see node_checks.recoveries)."""
 
     endings: dict[str, Attempts] = field(default_factory=dict)
     recovering: dict[str, int] = field(default_factory=dict)
@@ -137,8 +136,8 @@ def node_health(
 ) -> Iterator[Result | NodeHealthState]:
     """Nodes of the run stay in service, and the partition has spare ones.
 
-    partition: whose idle nodes count; left out: those of all
-    min_idle: WARNING where fewer nodes are idle: a number, or per cent of the partition; left out: not judged
+    partition: partition whose idle nodes count; default: all partitions
+    min_idle: WARNING if fewer nodes are idle: a number, or per cent of the partition; default: not judged
     deadline: seconds for asking Slurm
     """
     env, mark = command.environment(slurmtext.ENVIRONMENT), slurmtext.mark()
@@ -163,7 +162,7 @@ def node_health(
 
 
 def spares(nodes: Sequence[SlurmNode], partition: str, wanted: AmountField | None) -> Result:
-    """Report how many nodes are idle, and which administrators could give back."""
+    """Report how many nodes are idle, and which ones administrators could return to service."""
     known = sorted({node.partition for node in nodes})
     if partition and partition not in known:
         told = unknown(f"there is no partition '{partition}'{nearest(partition, known)}")
@@ -188,7 +187,7 @@ def spares(nodes: Sequence[SlurmNode], partition: str, wanted: AmountField | Non
 
 
 def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> Iterator[Result]:
-    """Report what is wrong with nodes on which jobs of the run, or else of all watched users, run now."""
+    """Report problems of nodes with jobs of the run (without a run, of all watched users)."""
     jobs = (snapshot.jobs or ()) if run is None else snapshot.of(run.job_name)
     users = {
         name: job
@@ -220,7 +219,7 @@ def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> 
 def to_exclude(
     nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot, state: NodeHealthState
 ) -> Iterator[Result]:
-    """Report nodes on which more than one job of the run failed; without a run, of any one name."""
+    """Report nodes on which several jobs of the run failed (without a run, jobs of any one name)."""
     broken = {node.name for node in nodes if node.down or node.drained or node.silent}
     attempts_by_name = state.endings
     names = {run.job_name} if run else {end.name for end in snapshot.endings or () if not end.own}
@@ -248,7 +247,7 @@ def _exclusion(name: str, found: Sequence[SuspectNode], subject: str) -> Result:
 
 
 def _words(node: SlurmNode) -> str:
-    """Put a node in words: `node5: drained by root: bad DIMM`."""
+    """Return a node in words: `node5: drained by root: bad DIMM`."""
     state = f"{node.state}, does not answer" if node.silent else node.state
     by = f" by {node.by}" if node.by and node.reason else ""
     why = f": {node.reason}" if node.reason else ""
@@ -257,7 +256,7 @@ def _words(node: SlurmNode) -> str:
 
 
 def _give_back(nodes: Sequence[SlurmNode]) -> list[str]:
-    """Return the command that gives back nodes drained for a process that was slow to die."""
+    """Return the command that returns nodes to service that were drained because a process died slowly."""
     names = [node.name for node in nodes if node.kill_failed]
     if not names:
         return []
@@ -268,7 +267,7 @@ def _give_back(nodes: Sequence[SlurmNode]) -> list[str]:
 
 
 def _remembered(found: Sequence[Result], state: NodeHealthState, certain: bool) -> Iterator[Result]:
-    """Add OK for what was reported before; nothing where the queue could not be seen."""
+    """Add OK for what was reported before; nothing if the queue is not known."""
     bad = {result.subject: result for result in found}
     yield from bad.values()
     if certain:

@@ -1,4 +1,4 @@
-"""Parts that checks of a run's nodes share: no access, and subjects that recover."""
+"""Parts that checks of a run's nodes share: missing access, and subjects that recover."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import Final
 from watchdogd.plugin import Advice, Job, Result, Sign, Snapshot, Status, notice, ok, unknown
 
 ROUNDS: Final = 100
-"""For so many rounds: more than any `confirm`, and than what flapped has to be calm."""
+"""Rounds for which OK is repeated: more than any `confirm`, and than a flapping subject must be calm."""
 KEPT: Final = 500
-"""Subjects that are remembered."""
+"""How many subjects are remembered."""
 
 
 ASK_SLURM = (
     Advice("To see whether Slurm answers:", "scontrol ping"),
     Advice("Nothing else if it does: the next round asks again."),
 )
-"""What to do where the queue does not say what runs."""
+"""What to do if it is not known which jobs run."""
 ASK_NODES = (
     Advice("To see whether Slurm answers:", "scontrol ping"),
     Advice("To see which nodes are out of service, and why:", "sinfo -R"),
 )
-"""What to do where nodes do not answer."""
+"""What to do if nodes do not answer."""
 
 
 def leave_out(nodes: str) -> Advice:
-    """Return how the next job is kept off nodes, as Slurm writes them."""
+    """Return how to keep the next job off these nodes (a host list in Slurm's form)."""
     return Advice(f"To keep the next job off {nodes}:", f"sbatch --exclude={nodes} ...")
 
 
 @dataclass(slots=True)
 class NodeCheckState:
-    """State of a check of a run's nodes: whether no access was `reported`, and what recovers.
+    """State of a check of a run's nodes: whether missing access was `reported`, and what recovers.
 
-    `recovering`: for how many rounds each subject that was bad is no longer, see `recoveries`.
+    `recovering`: the number of rounds since each bad subject was last bad, see `recoveries`.
     """
 
     reported: bool = False
@@ -51,10 +51,10 @@ def recoveries(
     quiet: bool = False,
     hidden: Container[str] = (),
 ) -> list[Result]:
-    """Report OK for each subject that was not OK before and of which nothing is said now.
+    """Return an OK result for each subject that was bad before and is not mentioned now.
 
-    `recovering` (kept by the check: rounds since it was bad, by subject) is changed. Nothing is said of
-    subjects that are `hidden` now. `quiet`: their incidents end without a message.
+    `recovering` (kept by the check: rounds since each subject was bad) is updated. Subjects that are `hidden`
+    now get no result. `quiet`: their incidents end without a message.
     """
     status = {result.subject: result.status for result in found if result.subject}
     over = [subject for subject in recovering if subject not in status and subject not in hidden]
@@ -72,7 +72,7 @@ def recoveries(
 
 
 def silent(run: str, nodes: Mapping[str, str]) -> Iterator[Result]:
-    """Report each node that tells nothing, with why."""
+    """Report each node that does not answer, and why."""
     anew = Advice(
         "If its probe has ended, start it anew in the job:", f"watchdogd probe --run {shlex.quote(run)} &"
     )
@@ -82,29 +82,29 @@ def silent(run: str, nodes: Mapping[str, str]) -> Iterator[Result]:
 
 
 def smoothed(usual: float | None, newest: float, weight: float) -> float:
-    """Return the usual value with the newest one taken in by its `weight`; None: there was none."""
+    """Return the usual value after the newest one, which counts by its `weight`; None: no value before."""
     return newest if usual is None else round(usual + (newest - usual) * weight, 3)
 
 
 def lasting(before: Sign | None, sign: Sign) -> Sign:
-    """Return the sign, since the one before it began where that was as strong."""
+    """Return the sign, dated from the beginning of the one before if that was as strong."""
     return replace(sign, since=before.since) if before and before.strength is sign.strength else sign
 
 
 def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
-    """Return why there is nothing to look at: nobody knows the queue, or none of `jobs` runs; or None."""
+    """Return why there is nothing to judge (the queue is not known, or none of `jobs` runs), or None."""
     if snapshot.jobs is None:
         return unknown(f"{snapshot.trouble}, job state not known").saying(advice=ASK_SLURM)
     return None if jobs else not_judged("no job runs")
 
 
 def not_judged(why: str) -> Result:
-    """Return that nothing is said of it, which is no good news of what was wrong before."""
+    """Return an OK result that judges nothing, so that it does not count as a recovery."""
     return ok(f"not judged: {why}").ending(f"no longer judged, {why}", timed=False, recovered=False)
 
 
 def no_access(run: str, what: str, why: str, *, reported: bool) -> Iterator[Result]:
-    """Report that there is no way in, which is told once: `reported` says whether it was."""
+    """Report that there is no access; people are told once, unless it was `reported` already."""
     yield not_judged(why)
     if not reported:
         way = f"watchdogd probe --run {shlex.quote(run)} &"

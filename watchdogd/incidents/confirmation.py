@@ -1,10 +1,10 @@
-"""Confirmation: what is known of one check and subject after one more result. Pure.
+"""Confirmation: the state of one check and subject after one more result. Pure.
 
-A result counts for nothing until it is confirmed. Results form rows: those that agree with the confirmed
-status, and those that differ from it in one way. A row settles its status when it is `confirm` results long;
-a check slower than `patience` (see Policy) need not wait for its next result: there a row also settles once
-it has lasted for `patience`. UNKNOWN settles only where nothing worse is known: it neither ends nor softens
-what was found out before.
+A result has no effect until it is confirmed. Results form rows: those that agree with the confirmed status,
+and those that differ from it in one way. A row is confirmed once it is `confirm` results long. A check slower
+than `patience` (see AlertPolicy) need not wait for its next result: there a row is also confirmed once it has
+lasted for `patience`. UNKNOWN is confirmed only if nothing worse is known: it neither ends nor softens a
+known fault.
 """
 
 from __future__ import annotations
@@ -48,10 +48,7 @@ def deviation(hard: Status, status: Status) -> Deviation:
 
 
 def observed(state: CheckState | None, seen: Observation, policy: AlertPolicy, now: float) -> CheckState:
-    """Return the state of a check after one more result.
-
-    `now` bounds the result's time, should the clock have jumped.
-    """
+    """Return the state of a check after one more result; the result's time is at most `now`."""
     result = seen.result
     status = result.status
     at = min(seen.at, now)
@@ -96,10 +93,7 @@ def observed(state: CheckState | None, seen: Observation, policy: AlertPolicy, n
 
 
 def _latest(incident: Incident, result: Result, fault: str, since: float) -> Incident:
-    """Return an open incident with the words of its newest bad result.
-
-    UNKNOWN is only a doubt about a known fault.
-    """
+    """Return an open incident with the text of its newest bad result; UNKNOWN only adds a doubt."""
     if result.status is UNKNOWN and incident.status is not UNKNOWN:
         return incident if incident.doubt == result.summary else replace(incident, doubt=result.summary)
     if fault != incident.fault:
@@ -114,7 +108,7 @@ def _latest(incident: Incident, result: Result, fault: str, since: float) -> Inc
 
 
 def harden(state: CheckState, policy: AlertPolicy, now: float) -> CheckState:
-    """Return the state with its latest status confirmed, where its row is long enough by now."""
+    """Return the state with its latest status confirmed, if its row is long enough."""
     kind = deviation(state.hard, state.status)
     if kind is Deviation.SAME or kind is Deviation.DOUBT or not confirmed(state, policy, now):
         return state
@@ -125,52 +119,49 @@ def harden(state: CheckState, policy: AlertPolicy, now: float) -> CheckState:
 
 
 def confirmed(state: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Return whether the present row is long enough, in results or (where the check is slow) in time."""
+    """Return True if the present row is long enough, in results or (for a slow check) in time."""
     if state.attempts >= policy.confirm or state.before + state.attempts >= 2 * policy.confirm:
         return True
     return policy.every > policy.patience and now - state.since >= policy.patience
 
 
 def better(before: Status, after: Status) -> bool:
-    """Return whether a change is for the better.
-
-    From UNKNOWN to WARNING is not: now there is a known fault.
-    """
+    """Return True if a change is an improvement; UNKNOWN to WARNING is none: now a fault is known."""
     return after is OK or (before is CRITICAL and after is WARNING)
 
 
 def pending(state: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Return whether the latest result is worse than what is confirmed, and not confirmed yet."""
+    """Return True if the latest result is worse than the confirmed status and not confirmed yet."""
     kind = deviation(state.hard, state.status)
     worse = kind is Deviation.BAD or (kind is Deviation.LEVEL and not better(state.hard, state.status))
     return worse and not confirmed(state, policy, now)
 
 
 def agrees(state: CheckState) -> bool:
-    """Return whether the latest result bears out what is confirmed, or at least does not deny it."""
+    """Return True if the latest result confirms the confirmed status, or at least does not contradict it."""
     return deviation(state.hard, state.status) in (Deviation.SAME, Deviation.DOUBT)
 
 
 def settled_down(state: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Return whether a change for the better may be believed: at once, or, of what flaps, once it lasted."""
+    """Return True if an improvement can be believed: at once, or if it flaps, once it has lasted."""
     if not flapping(state, policy, now):
         return True
     return now - state.since >= window(policy) / FLAP_CALM
 
 
 def flapping(state: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Return whether the subject turned bad again and again of late."""
+    """Return True if the subject recently turned bad again and again."""
     return len(_recent(state.flips, policy, now)) >= FLAP_TURNS
 
 
 def forgettable(state: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Return whether nothing is lost with the state of a subject that is reported no longer."""
+    """Return True if the state of a subject that is no longer reported can be dropped."""
     well = state.hard is OK and state.status is OK and state.incident is None
     return well and not _recent(state.flips, policy, now)
 
 
 def window(policy: AlertPolicy) -> float:
-    """Return how far back changes count as flapping, in seconds."""
+    """Return for how many seconds changes count as flapping."""
     return min(FLAP_ROUNDS * policy.every, FLAP_LONGEST)
 
 

@@ -1,4 +1,4 @@
-"""Evaluation of a round: from an alert state, results and people's requests to the next state and events."""
+"""Evaluation of a round: from alert state, results and people's requests to the next state and events."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ def evaluate(
     requests: Sequence[Request] = (),
     silent: Callable[[str, str, float], str] | None = None,
 ) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
-    """Return the state after a round, and what happened, in the order in which it is to be reported.
+    """Return the state after a round, and the events in the order in which they are to be reported.
 
-    `observations` are all results of the round, `policies` how each existing check is judged, `requests` what
-    people asked for since the last round. `silent(target, check, now)` says why a maintenance window keeps
-    a target silent, or nothing. Without observations only time has passed: reminders, escalations, the end
-    of silences, and the confirmation of slow checks. Results of checks without a policy are left out, but
-    for notices. Of several results about one subject the worst counts. A subject that a check reports no
-    longer, though all that it did report could be found out, is well.
+    `observations`: all results of the round. `policies`: how each existing check is judged.
+    `requests`: people's requests since the last round.
+    `silent(target, check, now)`: why a maintenance window keeps a target silent, or empty.
+
+    Without observations, only time has passed: reminders, escalations, ends of silences, and confirmations of
+    slow checks. Results of checks without a policy are ignored, except notices. Of several results about one
+    subject the worst counts. A subject that a check no longer reports is OK, provided that no result of the
+    check was UNKNOWN.
     """
     silences = silences_after(alerts.silences, requests, now)
     evaluation = _Evaluation(alerts, policies, now, Muting(silences, silent, now))
@@ -96,7 +98,7 @@ class _Evaluation:
                 )
 
     def report_silences(self, requests: Iterable[Request], before: Iterable[Silence]) -> None:
-        """Report who asked for silence, or ended one, in the thread of what is open there."""
+        """Report who asked for a silence, or ended one, in the threads of the target's open incidents."""
         silent = {silence.target for silence in before}
         for request in (request for request in requests if request.verb in ("silence", "unsilence")):
             if request.verb == "silence":
@@ -160,7 +162,7 @@ class _Evaluation:
         self._miss(worst, {check for check, _ in worst} - blind)
 
     def _miss(self, seen: Mapping[SubjectKey, Observation], checks: Collection[str]) -> None:
-        """Count subjects that checks report no longer as OK."""
+        """Treat subjects that their checks no longer mention as OK."""
         for key in [key for key in self.states if key[0] in checks and key not in seen]:
             state = self.states[key]
             policy = self._policies[state.check]
@@ -173,7 +175,7 @@ class _Evaluation:
                 self.states[key] = observed(state, missing, policy, self._now)
 
     def report_recoveries(self, pending_recoveries: Iterable[Incident]) -> None:
-        """Report what ended during a silence once that is over, unless the same thing is bad anew."""
+        """Report what ended during a silence once that is over, unless the same has become bad again."""
         held = []
         for incident in pending_recoveries:
             state = self.states.get((incident.check, incident.subject))
@@ -188,7 +190,7 @@ class _Evaluation:
         self.pending_recoveries = held + self.pending_recoveries
 
     def update_incidents(self) -> None:
-        """Open, change and end incidents as the confirmed statuses demand."""
+        """Open, change and end incidents according to the confirmed statuses."""
         for key, state in self.states.items():
             if state.status is Status.OK and state.hard is Status.OK and state.incident is None:
                 continue
@@ -244,7 +246,7 @@ class _Evaluation:
         return replace(state, incident=incident)
 
     def _resolve(self, incident: Incident, state: CheckState) -> None:
-        """End an incident: report that where it was reported, and later where its target is silent."""
+        """End an incident; report that if the incident was reported, after a silence if there is one."""
         silent = self._muting.reason(incident.target, incident.run, incident.check)
         resolved_at = max(self._now, incident.opened_at)
         words = message_wording.ended(incident, state, resolved_at)
@@ -267,7 +269,7 @@ class _Evaluation:
         )
 
     def explain(self) -> None:
-        """Find the causes of what was not reported yet, and what has to wait for a cause to be confirmed."""
+        """Find the causes of unreported incidents, and those that must wait until a cause is confirmed."""
         unannounced = [key for key in self._open if self._incident(key).notified is None]
         if not unannounced:
             return
@@ -288,7 +290,7 @@ class _Evaluation:
         return incident
 
     def _rest_on(self, key: SubjectKey, leader: int | None) -> None:
-        """Set or lift the explanation; what was explained has to be confirmed anew without its cause."""
+        """Set or clear the cause; an incident whose cause is gone must be confirmed anew."""
         state = self.states[key]
         incident = replace(self._incident(key), inhibited_by=leader)
         if leader is None and agrees(state):
@@ -296,7 +298,7 @@ class _Evaluation:
         self.states[key] = replace(state, incident=incident)
 
     def notify(self) -> None:
-        """Report of each open incident what is due now."""
+        """Report what is due now for each open incident."""
         for key in self._open:
             state, before = self.states[key], self._incident(key)
             silent = self._muting.reason(before.target, before.run, before.check)
@@ -315,10 +317,10 @@ class _Evaluation:
 
 
 def _change(incident: Incident, state: CheckState, policy: AlertPolicy, now: float) -> EventKind | None:
-    """Return how the confirmed status changes an open incident. UNKNOWN changes nothing about a known fault.
+    """Return how the confirmed status changes an open incident.
 
-    It ends or eases only where the newest result says the same: an end is never reported in a bad one's
-    words.
+    UNKNOWN changes nothing about a known fault. An incident ends or eases only if the newest result agrees:
+    an end is never reported in the words of a bad result.
     """
     hard = state.hard
     if hard is incident.status or hard is Status.UNKNOWN:
@@ -331,10 +333,10 @@ def _change(incident: Incident, state: CheckState, policy: AlertPolicy, now: flo
 
 
 def resumed(past: AlertState, alerts: AlertState, now: float) -> tuple[AlertState, tuple[IncidentEvent, ...]]:
-    """Return the state to go on with, and what became of incidents, quietly.
+    """Return the state to continue with, and what became of incidents, to be recorded only.
 
-    What is open in both goes on under its new number, with what people did about it, and the old number
-    ends. What was open and is not any more is confirmed, and reported, by the results that come.
+    An incident that is open in both states continues under its new number, with its acknowledgement, and the
+    old number ends. One that is not open any more is confirmed, and reported, by the results to come.
     """
     states = dict(alerts.states)
     events = []
@@ -352,7 +354,7 @@ def resumed(past: AlertState, alerts: AlertState, now: float) -> tuple[AlertStat
 
 
 def _going_on(before: Incident, present: Incident) -> Incident:
-    """`present`, which is `before` seen anew."""
+    """Return `present`, which is `before` found anew, with what people did about it."""
     taken = present if present.acknowledged_by else before
     turned = before.turned_at if before.fault == present.fault else present.fault_began
     return replace(

@@ -1,4 +1,4 @@
-"""Words of every message's first line, from fields; the plugins say the fact, here it gets its frame. Pure.
+"""First lines of all messages, built from fields; the plugins give the fact. Pure.
 
 `[STATUS] TARGET: fact`: who and what, for how long, the number that matters. At most 100 characters, since a
 phone shows no more. INFO is what people and jobs do, ACTION what watchdogd does, OK a good result alone.
@@ -21,20 +21,18 @@ if TYPE_CHECKING:
 LIMIT = 100
 """Characters of a first line."""
 SUSPECT_LIMIT = 160
-"""Characters of one that names a suspect: who holds a run up is what people have to know."""
-FACT_WITHIN = 60
-"""Characters of a first line within which the fact has begun: what comes before it takes less."""
+"""Characters of a first line that names a suspect, which people must know."""
 _CLAUSE = re.compile(r"[;,] | \(")
-"""Beginning of what stands between two clauses of a fact, of which the first ones say most."""
+"""Separators between the clauses of a fact; the first clauses matter most."""
 _TARGET = 40
 _QUOTED = 40
-"""Characters of a fact that somebody acknowledged."""
+"""Characters of a fact that is quoted in its acknowledgement."""
 _LEAST = 20
-"""Characters of the fact that a suspect leaves, at least: `stalled for 22m`."""
+"""Characters of the fact that a suspect leaves at least: `stalled for 22m`."""
 
 
 def first_line(word: str, target: str, fact: str, more: str = "", suspect: str = "") -> str:
-    """Return `[WORD] TARGET: fact; suspect (and 2 more alerts)`; a long fact loses its end at a word."""
+    """Return `[WORD] TARGET: fact; suspect (and 2 more alerts)`; a long fact is cut at a word."""
     room = _room(word, target, more, suspect)
     named = joined("", one_line(suspect, 1000), after=fact)
     if not fits(word, target, fact, more, suspect):
@@ -43,25 +41,25 @@ def first_line(word: str, target: str, fact: str, more: str = "", suspect: str =
 
 
 def joined(fact: str, suspect: str, after: str = "") -> str:
-    """Return `fact; suspect`, or `slow: suspect` where the fact is one word; `after` is a fact left out."""
+    """Return `fact; suspect`, or `slow: suspect` if the fact is one word; `after` is a fact left out."""
     between = "; " if " " in (fact or after) else ": "
     return f"{fact}{between}{suspect}" if suspect else fact
 
 
 def fits(word: str, target: str, fact: str, more: str = "", suspect: str = "") -> bool:
-    """Return whether `first_line` keeps all of the fact and of the suspect."""
+    """Return True if `first_line` keeps the whole fact and suspect."""
     told = joined(one_line(fact, 1000), one_line(suspect, 1000))
     return len(told) <= _room(word, target, more, suspect)
 
 
 def _room(word: str, target: str, more: str, suspect: str) -> int:
-    """Return the characters that are left for the fact and the suspect."""
+    """Return how many characters are left for the fact and the suspect."""
     limit = SUSPECT_LIMIT if suspect else LIMIT
     return limit - len(beginning(word, target)) - len(_others(more))
 
 
 def beginning(word: str, target: str) -> str:
-    """Return what stands before the fact."""
+    """Return the part of a first line before the fact."""
     return f"[{word}] {one_line(target, _TARGET)}: "
 
 
@@ -70,7 +68,7 @@ def _others(more: str) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """Return text that fits: of clauses the first ones, whole, else cut after a word where one ends near."""
+    """Return text cut to `room` characters: after a whole clause, else after a word if one ends near."""
     if len(text) <= room:
         return text
     ends = [match.start() for match in _CLAUSE.finditer(text, room // 2, room + 2)]
@@ -86,12 +84,12 @@ def cut(text: str, room: int) -> str:
 
 
 def recovered(state: CheckState) -> bool:
-    """Return whether a good result speaks for what ended, and not only that nothing is judged any more."""
+    """Return True if a good result shows that it recovered, False if it is just no longer judged."""
     return not state.quiet if state.recovery is None else state.recovery.recovered
 
 
 def ended(incident: Incident, state: CheckState, at: float) -> str:
-    """Say what ended, and after how long: nothing is OK again of which no good result speaks."""
+    """Return what ended, and after how long; it is OK again only if a good result shows that."""
     recovery, lasted = state.recovery, age(at - incident.began)
     if not recovered(state):
         return f"closed without recovery: {recovery.what if recovery else state.summary}"
@@ -102,22 +100,22 @@ def ended(incident: Incident, state: CheckState, at: float) -> str:
 
 
 def reminder(incident: Incident, now: float) -> str:
-    """Say that it still is so."""
+    """Return that it is still so."""
     return f"still {incident.status.name} after {age(now - incident.fault_began)}: {incident.summary}"
 
 
 def unacknowledged(incident: Incident, now: float) -> str:
-    """Say for how long nobody acknowledged it."""
+    """Return for how long nobody has acknowledged it."""
     return f"unacknowledged for {age(now - (incident.first_notified_at or now))}: {incident.summary}"
 
 
 def eased(incident: Incident) -> str:
-    """Say that it is less bad than it was."""
+    """Return that it is less severe than it was."""
     return f"down from {incident.peak[0].name}: {incident.summary}"
 
 
 def flapping(times: int, within: float, calm: float) -> str:
-    """Say that it comes and goes."""
+    """Return that it comes and goes."""
     return (
         f"it comes and goes: {times} times within {age(within)}; "
         f"its end is reported when it has lasted for {age(calm)}"
@@ -134,22 +132,22 @@ def follower(incident: Incident) -> str:
 
 
 def acknowledged(incident: Incident, by: str, reason: str) -> str:
-    """Say who works on what."""
+    """Return who acknowledged what."""
     return _why(f'"{cut(incident.summary, _QUOTED)}" acknowledged by {by}', reason)
 
 
 def silenced(by: str, seconds: float, reason: str) -> str:
-    """Say who asked for silence, and for how long."""
+    """Return who asked for a silence, and for how long."""
     return _why(f"silenced by {by} for {age(seconds)}", reason)
 
 
 def unsilenced(by: str) -> str:
-    """Say who ended a silence."""
+    """Return who ended a silence."""
     return f"silence ended by {by}, what is still wrong is reported again"
 
 
 def switched(touches: Sequence[Submission]) -> str:
-    """Say who pressed or cleared a switch; a press that was cleared at once is one fact."""
+    """Return who set or cleared a switch; one that was set and cleared at once is one fact."""
     first, last = touches[0], touches[-1]
     what = f"{first.switch} switch {'cleared' if first.cleared else 'set'} by {first.by}"
     if last is first or last.cleared is first.cleared:
@@ -160,12 +158,12 @@ def switched(touches: Sequence[Submission]) -> str:
 
 
 def stopped(by: str, reason: str) -> str:
-    """Say who stopped the watchdog, which says so itself as it ends."""
+    """Return who stopped the watchdog, which reports that itself as it ends."""
     return _why(f"the watchdog was stopped by {by}, nobody watches now", reason)
 
 
 def unwatched(begin: float, end: float) -> str:
-    """Say for how long nobody watched."""
+    """Return for how long nobody watched."""
     return f"nobody watched for {age(end - begin)}, until {local_time(end)}"
 
 
@@ -173,16 +171,16 @@ def unwatched(begin: float, end: float) -> str:
 
 
 class ActionWords(NamedTuple):
-    """An outcome of an action in a first line: `what` came of it, and `why` where that is not all."""
+    """Outcome of an action in a first line: `what` was done, and `why`, if that is not all."""
 
     what: str
     why: str = ""
 
 
 def outcome(said: Sequence[ActionWords], trigger: str, incident: int, target: str) -> str:
-    """Say what watchdogd did about an incident in a first line, the heaviest first, and each of it.
+    """Return what watchdogd did about an incident, most important first.
 
-    What has no room are the reasons of the last ones, and then what asked for it.
+    If there is not enough room, the last reasons are dropped, and then the trigger.
     """
     short = f" (incident {incident})"
     asked = f" ({trigger}, incident {incident})" if trigger else short
@@ -202,7 +200,7 @@ def outcome(said: Sequence[ActionWords], trigger: str, incident: int, target: st
 
 
 def upcoming(actions: Sequence[NextAction]) -> str:
-    """Say what watchdogd will do, and what ends that promise."""
+    """Return what watchdogd will do, and what would stop it."""
     words = [each.words for each in actions]
     return f"watchdogd will {', then '.join(words)}. An acknowledgement or a silence stops that."
 

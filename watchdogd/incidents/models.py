@@ -1,6 +1,6 @@
-"""Values of an incident's life: observations, states, events. No decisions here.
+"""Values in an incident's life: observations, states, events. No decisions here.
 
-`incidents/` decides on them, `history/` keeps them, `notify/` words them.
+`incidents/` makes the decisions, `history/` stores the values, `notify/` words them.
 """
 
 from __future__ import annotations
@@ -13,25 +13,24 @@ from watchdogd.incidents import message_wording
 from watchdogd.plugin import Advice, Recovery, Result, Status
 
 SELF = "watchdogd"
-"""The check under which the daemon speaks of itself."""
+"""The check under which the daemon reports about itself."""
 DELIVERY = f"{SELF}/delivery"
-"""The check under which it reports broken channels: for `status`; the outbox notifies the others."""
+"""The check under which it reports broken channels: in `status`, since the outbox notifies by the others."""
 
 
 _GRAVITY = (Status.OK, Status.UNKNOWN, Status.WARNING, Status.CRITICAL)
-"""Statuses by what is known to be wrong: of what is not known nothing is."""
+"""Statuses by how bad they are known to be; of UNKNOWN nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertPolicy:
     """Rules by which one check's results are judged. Times in seconds.
 
-    `confirm` bad (or good) results in a row open (or close) an incident; `every` is the check's cadence.
-    A check that is slower than `patience` is confirmed by time too: once its newest results have said the
-    same for `patience` seconds, so that a daily check is not heard a day late. `patience` is meant to be
-    `confirm` times the daemon's interval. `follows` are the full names of checks whose open incident
-    explains this check's; `blinds`: all that it explains is that others cannot be found out.
-    `escalate_after`: None for never.
+    `confirm`: how many bad (good) results in a row open (close) an incident. `every`: the check's cadence.
+    `patience`: a slower check is also confirmed once its results have said the same for this long, so that
+        a daily check is not reported a day late. Meant to be `confirm` times the daemon's interval.
+    `follows`: full names of checks whose open incident explains this check's.
+    `blinds`: its incident only explains why others are UNKNOWN. `escalate_after`: None for never.
     """
 
     confirm: int = 2
@@ -58,18 +57,18 @@ class Observation:
 class Incident:
     """The time during which one check and subject is not OK, from its confirmation to its resolution.
 
-    `summary`, `facts`, `advice` and `details` are those of the latest bad result; `doubt` is the summary of
-    an UNKNOWN one that came since: the thing cannot be found out now. `recovery` says how it ended, and
-    `recovered` whether it is good again, or only closed. `worst` is the heaviest status that it had, and
-    `worst_summary` what was said then, last of all.
+    `summary`, `facts`, `advice`, `details`: of the latest bad result. `doubt`: summary of a later UNKNOWN.
+    `recovery`: how it ended. `recovered`: it is good again, not just closed.
+    `worst`: the heaviest status that it had, with the last summary then (`worst_summary`).
+    `since`: when the fault that opened it began. `seen_at`: when the first result found it.
+    `fault`: the fault that it reports now (see CheckState); `turned_at`: when that began, if it reported
+        another one before.
+    `notified`: the status last announced (None: none was); `notified_as`: all that were announced.
+    `first_notified_at`: the first announcement; `notified_at`: the last announcement or reminder;
+        `escalated_at`: when others were notified.
 
-    Three things hold its messages back: `acknowledged_by` (somebody works on it; ends with the incident),
-    `silent` (a reason such as `silenced by bob`), and `inhibited_by` (the id of the incident that it was
-    noted in). `notified` is the status last announced (None: nothing was), `notified_as` are all that were.
-    `first_notified_at` is when it was first announced, `notified_at` when it was last announced or reminded
-    of, `escalated_at` when others were called. `since` is when what opened it began. `fault` is which fault
-    it reports now (see CheckState), `turned_at` when that one began, where it reported another one before,
-    `seen_at` when the first result found it.
+    Three things hold its messages back: `acknowledged_by` (somebody works on it, until it ends), `silent` (a
+    reason such as `silenced by bob`), and `inhibited_by` (the id of the incident that explains it).
     """
 
     id: int
@@ -105,11 +104,11 @@ class Incident:
 
     @property
     def peak(self) -> tuple[Status, str]:
-        """The heaviest status that was confirmed of it, and what was said then, last of all."""
+        """The heaviest status that was confirmed, and the last summary then."""
         return (self.status, self.summary) if self.worst is None else (self.worst, self.worst_summary)
 
     def seen_as(self, status: Status, summary: str) -> Incident:
-        """Return it after a result that bears its confirmed status out in these words."""
+        """Return it after a result that confirms its status, with this summary."""
         if self.worst is not None and _GRAVITY.index(status) < _GRAVITY.index(self.worst):
             return self
         known = (self.worst, self.worst_summary) == (status, summary)
@@ -117,26 +116,26 @@ class Incident:
 
     @property
     def fault_began(self) -> float:
-        """Time at which the fault that it reports now began."""
+        """When the fault that it reports now began."""
         return self.began if self.turned_at is None else self.turned_at
 
     @property
     def began(self) -> float:
-        """Time since which it is bad: before its confirmation, so before `opened_at`."""
+        """Since when it is bad: before its confirmation, so before `opened_at`."""
         return self.opened_at if self.since is None else self.since
 
     @property
     def weight(self) -> tuple[bool, bool, bool, bool, bool, float]:
-        """Order of incidents, the heaviest first."""
+        """Sort key: heaviest incidents first."""
         return self.weight_among(())
 
     def weight_among(
         self, standing: Container[tuple[str, str]]
     ) -> tuple[bool, bool, bool, bool, bool, float]:
-        """Return its order where check and subject of what runs stand still for are known.
+        """Return the sort key, given the (check, subject) pairs for which a run stands still.
 
-        What is critical and then what is known to be wrong, what nobody looks after, what a run stands still
-        for, what is about a run; the oldest.
+        First critical ones, unknown ones last; then those that nobody acknowledged, those for which a run
+        stands still, those about a run, the oldest.
         """
         mild, unknown = self.status is not Status.CRITICAL, self.status is Status.UNKNOWN
         moves = (self.check, self.subject) not in standing
@@ -152,15 +151,17 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class CheckState:
-    """State of one check and subject: its last result, and how many said the same in a row.
+    """State of one check and subject: its last result, and how many in a row said the same.
 
-    `hard` is the confirmed status (Nagios's hard state), `attempts` how many results found the same in a row
-    since `since`; `before` counts the others of that row. Results form rows: those that agree with `hard`,
-    and those that differ from it in one way (good, bad, more or less severe, unknown). `fault` is what the
-    last result found: the kind that it names, UNKNOWN where it could not be found out, empty where all is
-    well. `flips` are the times of recent confirmed changes to the bad, for flapping. `run`, `target`,
-    `details`, `facts`, `advice`, `recovery` and `dated` (its `since`) are of the last result; `quiet` is True
-    where one of the present row asked for no message.
+    `hard`: the confirmed status (Nagios's hard state). Results form rows: those that agree with `hard`, and
+        those that differ from it in one way (good, bad, more or less severe, unknown).
+    `attempts`: how many results in a row, since `since`, found the same; `before`: the others of that row.
+    `fault`: what the last result found: its kind, UNKNOWN, or empty if all is well.
+    `flips`: times of recent confirmed changes to bad, to detect flapping.
+    `quiet`: a result of the present row asked for no message.
+    `dated`: when it began according to the last result.
+
+    `run`, `target`, `details`, `facts`, `advice` and `recovery` are those of the last result.
     """
 
     check: str
@@ -186,13 +187,13 @@ class CheckState:
 
     @property
     def began(self) -> float:
-        """Time since which it is so, as the check says, or since which it was seen."""
+        """Since when it is so, according to the check or else by observation."""
         return self.since if self.dated is None else min(self.since, self.dated)
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A person's request, made at `at`, that a target's messages wait; times in seconds since the epoch.
+    """A person's request, made `at` a time, to hold a target's messages back; seconds since the epoch.
 
     `target` is a run, a disk, a plugin's name (`log_staleness`) or a check's full name.
     """
@@ -206,10 +207,9 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class AlertState:
-    """Everything that is remembered between rounds: states by (check, subject), silences, the next id.
+    """Everything kept between rounds: states by (check, subject), silences, the next incident id.
 
-    `pending_recoveries` are incidents that were reported, and ended during a silence: their end is reported
-    when it is over.
+    `pending_recoveries`: reported incidents that ended during a silence; their end is reported after it.
     """
 
     states: Mapping[tuple[str, str], CheckState] = field(default_factory=dict)
@@ -219,7 +219,7 @@ class AlertState:
 
 
 class EventKind(enum.StrEnum):
-    """Kinds of what can happen to an incident; NOTICE happens beside any."""
+    """What can happen to an incident; a NOTICE may come without one."""
 
     OPENED = "opened"
     WORSE = "worse"
@@ -240,19 +240,20 @@ class NextAction:
 
 
 LABELS = ("INFO", "ACTION", "WARNING")
-"""The words of notices: what people or jobs did, what watchdogd did, and what people must know."""
+"""Labels of notices: what people or jobs did, what watchdogd did, what people must know."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentEvent:
-    """An event to be reported (or, `quiet`, only recorded). `incident` is as it is after it.
+    """An event to report (or, if `quiet`, only to record). `incident` is its state after the event.
 
-    A notice has none, but for what people or watchdogd did about one. `summary` goes into the first line, as
-    `message_wording` made it. `facts` and `advice` are those of the result; `notes` are further lines: what
-    follows from the same cause and is not reported by itself, that it cannot be found out now, how long
-    it was not acknowledged. `done` is what watchdogd did about it, a line a record, `upcoming` what it will
-    do. `polled`: a Guard polls the run's kill switch. `label` is the word of a notice, one of LABELS. `calm`:
-    it goes to everybody, but wakes nobody. `suspect` says whom the evidence accuses of a stall.
+    A notice has an incident only if it is about what people or watchdogd did about one.
+    `summary`: the fact in the first line, made by `message_wording`. `facts`, `advice`: those of the result.
+    `notes`: further lines: incidents with the same cause that are not reported by themselves, that it cannot
+        be checked now, for how long nobody acknowledged it.
+    `done`: what watchdogd did about it, one line for each record; `upcoming`: what it will do.
+    `polled`: a Guard polls the run's kill switch. `label`: a notice's, one of LABELS.
+    `calm`: it goes to everybody but wakes nobody. `suspect`: who is suspected of causing a stall.
     """
 
     kind: EventKind
@@ -276,5 +277,5 @@ class IncidentEvent:
 
     @property
     def told(self) -> str:
-        """Return the fact, and who is suspected."""
+        """The fact, and who is suspected."""
         return message_wording.joined(self.summary, self.suspect)

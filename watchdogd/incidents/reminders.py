@@ -1,4 +1,4 @@
-"""Notifications that are due for an open incident, found by comparing it with what was reported. Pure."""
+"""Notifications due for an open incident, from comparing it with what was reported before. Pure."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ def announce(
 ) -> tuple[Incident, list[IncidentEvent]]:
     """Return the open incident after this round's notifications, and the events.
 
-    `silent` is why its target has to be silent, `held` that a cause may be about to show, `change` what
-    became of it in this round (recorded where it is not reported), `inhibited` what it explains.
+    `silent`: why its target must be silent. `held`: a cause of it may be about to be confirmed. `change`:
+    what happened to it in this round (recorded even if not reported). `inhibited`: the incidents that it
+    explains.
     """
     before = state.incident
     assert before is not None
     after = _reanchored(before, silent, now)
     if (
         before.silent and not silent and after.notified_at is not None
-    ):  # reported, once it is seen to be wrong still
+    ):  # reported once it is seen to be still wrong
         after = replace(after, notified_at=min(after.notified_at, now - policy.repeat_every))
     kind = _due(state, after, policy, now, held=held)
     events = []
@@ -65,7 +66,7 @@ def event(
     calm: bool = False,
     notes: tuple[str, ...] = (),
 ) -> IncidentEvent:
-    """Return what happened to an incident, in its own words where no others are given."""
+    """Return an event of an incident, with the incident's own summary by default."""
     return IncidentEvent(
         kind=kind,
         at=now,
@@ -95,16 +96,16 @@ def notice(seen: Observation, now: float, *, quiet: bool) -> IncidentEvent:
         result.summary,
         result.details,
         quiet=quiet,
-        label=result.label if result.label in LABELS else LABELS[0],  # a plugin of somebody's may name any
+        label=result.label if result.label in LABELS else LABELS[0],  # a user's plugin may give any date
         facts=result.facts,
         advice=result.advice,
     )
 
 
 def _reanchored(incident: Incident, silent: str, now: float) -> Incident:
-    """Return an incident with its silence, and with no notification in the future.
+    """Return an incident with its silence, and without notification times in the future.
 
-    The clock may have been set back.
+    Those come from a clock that was set back.
     """
     announced, notified = incident.first_notified_at, incident.notified_at
     early = (announced is not None and announced > now) or (notified is not None and notified > now)
@@ -119,7 +120,7 @@ def _reanchored(incident: Incident, silent: str, now: float) -> Incident:
 def _due(
     state: CheckState, incident: Incident, policy: AlertPolicy, now: float, *, held: bool
 ) -> EventKind | None:
-    """Return the notification that is due for an open incident now, if any."""
+    """Return the notification due for an open incident now, if any."""
     if incident.silent or not _wrong(state):
         return None
     if incident.notified is None:
@@ -133,7 +134,7 @@ def _due(
 
 
 def _wrong(state: CheckState) -> bool:
-    """Return whether it is still wrong as far as is known: the latest result does not speak against it."""
+    """Return True if it is still bad as far as is known: the latest result does not contradict it."""
     return state.hard is not Status.OK and agrees(state)
 
 
@@ -150,7 +151,7 @@ def _announced(incident: Incident, now: float) -> Incident:
 
 
 def _escalates(state: CheckState, incident: Incident, policy: AlertPolicy, now: float) -> bool:
-    """Return whether others are to be called: once, for what was reported, stands, and nobody took."""
+    """Return True if others are to be notified: once, if it was reported, lasts, and is not acknowledged."""
     if (
         policy.escalate_after is None
         or incident.first_notified_at is None
@@ -181,7 +182,7 @@ def _event_of(
 
 
 def _summary(kind: EventKind, incident: Incident, now: float) -> str:
-    """Return the fact with what is new in it: no message says the same as one before."""
+    """Return the fact with what is new in it, so that no message repeats the one before."""
     if kind is EventKind.REMINDER:
         return message_wording.reminder(incident, now)
     if kind is EventKind.ESCALATION:
