@@ -21,13 +21,14 @@ EVIL = "<b>step"
 CHECK = "llama-7b/log_staleness"
 
 
-def shown(folder: Path, memory: str, check: str = CHECK) -> str:
-    """The page of a home whose check remembers that."""
+def shown(folder: Path, memory: str, check: str = CHECK, log: str = "") -> str:
+    """The page of a home whose check remembers that, and whose run has this log."""
     home = Home(folder / "home")
     home.make()
     store = Store.open("sqlite:///history.db", home)
     store.record(Record(NOW, memories={check: memory}))
-    picture = gather(home, store, status_of(iso(NOW)), "w", since=NOW - 60, now=NOW)
+    logs = {check.partition("/")[0]: log}
+    picture = gather(home, store, status_of(iso(NOW)), "w", since=NOW - 60, now=NOW, logs=logs)
     store.close()
     return render(picture)
 
@@ -58,3 +59,15 @@ def test_where_nothing_is_explained_nothing_is_shown(tmp_path: Path) -> None:
 
 def test_before_anything_was_read_that_is_said(tmp_path: Path) -> None:
     assert "nothing was read yet" in shown(tmp_path, '{"of an earlier version": 3}')
+
+
+def test_a_run_leads_to_its_experiment_trackers(tmp_path: Path) -> None:
+    address = "https://wandb.example.org/bloom/llama-7b/runs/7k2x9qwe"
+    (tmp_path / "wandb/run-20261129_031200-7k2x9qwe").mkdir(parents=True)
+    (tmp_path / "wandb/latest-run").symlink_to("run-20261129_031200-7k2x9qwe")
+    (tmp_path / "events.out.tfevents.1796000040.node1.4711.0").touch()
+    (tmp_path / "main.log").write_text(f"wandb: View run at {address}\n")
+    page = shown(tmp_path, "", log=f"{tmp_path}/main.log")
+    assert f'<dt>W&amp;B</dt><dd><a href="{address}" rel="noreferrer">{address}</a></dd>' in page
+    assert "<dt>TensorBoard</dt>" in page
+    assert "<code>tensorboard --logdir " in page

@@ -28,6 +28,7 @@ from watchdogd.home.layout import Home
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.web.content import MessageRow, PageContent
 from watchdogd.web.digest_text import as_json, digest
+from watchdogd.web.timeline import Span
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,11 @@ def test_it_says_what_the_watchdog_missed(evening: PageContent) -> None:
     assert "- history.db cannot be written" in body
     well = replace(missed, status={**status, "troubles": []}, messages=())
     assert digest(well).body.endswith("The watchdog missed nothing.")
+
+
+def test_it_says_how_long_a_run_waited_in_the_queue(evening: PageContent) -> None:
+    run = replace(evening.runs[0], spans=(Span(0, 5400, "waiting"), Span(5400, 9000, "running")))
+    assert "waited 1h30m in the queue" in digest(replace(evening, runs=(run,))).body.splitlines()
 
 
 def test_programs_get_the_numbers(evening: PageContent) -> None:
