@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import email.utils
 import json
@@ -238,7 +239,7 @@ class _Deadline:
         self._until: float | None = None
         self._idle = False
         self._changed = threading.Condition()
-        self._watcher: threading.Thread | None = None
+        self._watched = self._closed = False
         self._connection: HTTPConnection | None = None
         self._twin: socket.socket | None = None
 
@@ -247,20 +248,14 @@ class _Deadline:
         _here.deadline = self
         self.passed = False
         with self._changed:
-            self._until = time.monotonic() + seconds
-            if self._watcher is None:
-                self._watcher = self._begun()
+            self._until, self._closed = time.monotonic() + seconds, False
+            if not self._watched:
+                # Thread.start would wait until it runs: on a busy machine for longer than a message takes.
+                with contextlib.suppress(RuntimeError):  # no thread: the timeouts of sockets have to do
+                    _thread.start_new_thread(self._watch, ())
+                    self._watched = True
             elif self._idle:
                 self._changed.notify_all()
-
-    def _begun(self) -> threading.Thread | None:
-        """Start the watcher; None where no thread can be started: then the timeouts of sockets have to do."""
-        watcher = threading.Thread(target=self._watch, name="deadline", daemon=True)
-        try:
-            watcher.start()
-        except RuntimeError:
-            return None
-        return watcher
 
     def watch(self, connection: HTTPConnection, opened: socket.socket) -> socket.socket:
         """Take in the connection that is to be ended."""
@@ -279,12 +274,10 @@ class _Deadline:
     def close(self) -> None:
         """Let go of everything."""
         with self._changed:
-            self._until = None
+            self._until, self._closed = None, True
             self._forget()
-            watcher, self._watcher = self._watcher, None
             self._changed.notify_all()
-        if watcher:
-            watcher.join()
+            self._changed.wait_for(lambda: not self._watched, 1.0)
 
     def _forget(self) -> None:
         if self._twin:
@@ -294,7 +287,7 @@ class _Deadline:
     def _watch(self) -> None:
         """Sleep through quick conversations: look again when the first that was seen would be over."""
         with self._changed:
-            while self._watcher is not None:
+            while not self._closed:
                 left = None if self._until is None else self._until - time.monotonic()
                 if left is None or left > 0:
                     self._idle = left is None
@@ -304,6 +297,8 @@ class _Deadline:
                 if self._twin:
                     with contextlib.suppress(OSError):  # it was closed already
                         self._twin.shutdown(socket.SHUT_RDWR)
+            self._watched = False
+            self._changed.notify_all()
 
 
 class _Here(threading.local):
