@@ -16,7 +16,8 @@ from benchmarks import measure, ours, peers
 from benchmarks.table import Line
 from watchdogd.errors import DeliveryError
 from watchdogd.notify import senders
-from watchdogd.notify.delivery_timing import Policy
+from watchdogd.notify.channel_state import Policy
+from watchdogd.notify.locks import Locks
 from watchdogd.notify.message_outbox import Outbox
 
 STORM, TURNS = 1000, 5
@@ -108,7 +109,8 @@ def _delivering(folder: Path, there: Hook, config: str) -> Iterator[tuple[ours.R
     with ours.without_slurm(), ours.rounds(home) as turned:
         chosen = turned.engine.setup.config
         settle = turned.engine._storage.settle
-        outbox = Outbox(senders.build(chosen, home), senders.policy(chosen), settle, [])
+        locks = Locks(home, turned.engine._patient.attempt)
+        outbox = Outbox(senders.build(chosen, home), senders.policy(chosen), settle, locks=locks)
         outbox.start()
         yield turned, outbox
         outbox.stop(10)

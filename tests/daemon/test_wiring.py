@@ -29,8 +29,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from watchdogd.home.layout import Home
-from watchdogd.notify.locks import Locks
-lock = Locks(Home(Path(sys.argv[1]))).of("slack")
+from watchdogd.notify.locks import ChannelLock, Locks
+lock = ChannelLock(Locks(Home(Path(sys.argv[1]))), "slack")
 lock.take()
 lock.acknowledge(sys.argv[2], "", 0.0)
 os.kill(os.getpid(), signal.SIGKILL)

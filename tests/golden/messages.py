@@ -36,11 +36,11 @@ from watchdogd.incidents.models import (
     Observation,
 )
 from watchdogd.incidents.reminders import event, notice
+from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.channels.console import Console
 from watchdogd.notify.channels.email import Account, _page
 from watchdogd.notify.channels.email import compose as mail
 from watchdogd.notify.channels.slack import blocks
-from watchdogd.notify.delivery_timing import Policy
 from watchdogd.notify.message import compose, test_message
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.notify.reports import Reports, digest

@@ -14,8 +14,8 @@ from watchdogd.history.sql import packed
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident, Silence
+from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.channels.webhook import JsonWebhook
-from watchdogd.notify.delivery_timing import Policy
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Message, addressed

@@ -12,9 +12,9 @@ import pytest
 from tests.notify.values import NOON, Ledger, Script, letter
 from watchdogd.errors import DeliveryError, HomeError, PartlyDeliveredError
 from watchdogd.home.layout import Home
+from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.delivery_plan import Delivered
-from watchdogd.notify.delivery_timing import Policy
-from watchdogd.notify.locks import STALE, Journal, LockedError, Locks
+from watchdogd.notify.locks import STALE, ChannelLock, Journal, LockedError, Locks
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Notification
 from watchdogd.system.clock import SteadyClock
@@ -24,8 +24,8 @@ DIED = f"""
 import os, signal, sys
 from pathlib import Path
 from watchdogd.home.layout import Home
-from watchdogd.notify.locks import Locks
-lock = Locks(Home(Path(sys.argv[1]))).of("slack")
+from watchdogd.notify.locks import ChannelLock, Locks
+lock = ChannelLock(Locks(Home(Path(sys.argv[1]))), "slack")
 lock.take()
 if sys.argv[2:]:
     lock.acknowledge({KEY!r}, "C1 17.5", {NOON})
@@ -64,11 +64,11 @@ def _outbox(home: Home, sender: Script, locks: Locks, ledger: Ledger | None = No
 
 
 def test_while_one_sends_no_other_does(home: Home) -> None:
-    daemon, relay = Locks(home).of("slack"), _relay(home).of("slack")
+    daemon, relay = ChannelLock(Locks(home), "slack"), ChannelLock(_relay(home), "slack")
     assert daemon.take() == []
     with pytest.raises(LockedError, match=r"process \d+ on .* is sending on it"):
         relay.take()
-    assert Locks(home).of("mail").take() == []
+    assert ChannelLock(Locks(home), "mail").take() == []
     daemon.acknowledge(KEY, "C1 17.5", NOON)
     daemon.release(stored=False)
     assert relay.take() == [Delivered(KEY, "slack", NOON, "C1 17.5")]
@@ -79,7 +79,7 @@ def test_of_many_who_want_it_at_once_one_gets_it(home: Home) -> None:
     start = threading.Barrier(8)
 
     def contend(number: int) -> None:
-        lock = _relay(home).of("slack")
+        lock = ChannelLock(_relay(home), "slack")
         start.wait(240)
         try:
             lock.take()
@@ -98,7 +98,7 @@ def test_of_many_who_want_it_at_once_one_gets_it(home: Home) -> None:
 def test_one_who_begins_anew_while_all_files_were_removed_is_alone_too(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Locks(home).of("slack")
+    first = ChannelLock(Locks(home), "slack")
     first.take()
     [path] = (home.path / ".outbox").iterdir()
     path.rename(path.with_suffix(".0007"))
@@ -107,13 +107,13 @@ def test_one_who_begins_anew_while_all_files_were_removed_is_alone_too(
     look = late.journals
     monkeypatch.setattr(late, "journals", lambda channel: seen_before.pop() if seen_before else look(channel))
     with pytest.raises(LockedError):
-        late.of("slack").take()
+        ChannelLock(late, "slack").take()
     assert _files(home) == [path.with_suffix(".0007").name]
 
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_what_nothing_was_sent_under_leaves_nothing_behind(home: Home, stored: bool) -> None:
-    lock = Locks(home).of("slack")
+    lock = ChannelLock(Locks(home), "slack")
     lock.take()
     lock.release(stored=stored)
     assert _files(home) == []
@@ -122,25 +122,25 @@ def test_what_nothing_was_sent_under_leaves_nothing_behind(home: Home, stored: b
 def test_who_died_while_sending_holds_nobody_up_and_what_he_delivered_is_known(home: Home) -> None:
     for words in ([], ["delivered"]):
         subprocess.run([sys.executable, "-c", DIED, str(home.path), *words], check=False)
-    lock = Locks(home).of("slack")
+    lock = ChannelLock(Locks(home), "slack")
     assert lock.take() == [Delivered(KEY, "slack", NOON, "C1 17.5")]
     lock.release(stored=True)
     assert _files(home) == []
 
 
 def test_who_vanished_on_another_node_holds_it_up_for_a_while_only(home: Home) -> None:
-    Locks(home).of("slack").take()
+    ChannelLock(Locks(home), "slack").take()
     [path] = (home.path / ".outbox").iterdir()
     path.write_text(path.read_text().replace('"node": "', '"node": "another '))
     with pytest.raises(LockedError, match="is sending on it"):
-        Locks(home).of("slack").take()
+        ChannelLock(Locks(home), "slack").take()
     old = path.stat().st_mtime - STALE - 1
     os.utime(path, (old, old))
-    assert Locks(home).of("slack").take() == []
+    assert ChannelLock(Locks(home), "slack").take() == []
 
 
 def test_each_message_renews_it_and_more_are_noted_than_it_was_made_for(home: Home) -> None:
-    relay = _relay(home).of("slack")
+    relay = ChannelLock(_relay(home), "slack")
     relay.take()
     [path] = (home.path / ".outbox").iterdir()
     os.utime(path, (1.0, 1.0))
@@ -153,7 +153,7 @@ def test_each_message_renews_it_and_more_are_noted_than_it_was_made_for(home: Ho
 
 
 def test_a_relay_without_a_daemon_leaves_one_file_however_often_it_sends(home: Home) -> None:
-    relay = _relay(home).of("slack")
+    relay = ChannelLock(_relay(home), "slack")
     for number in range(3):
         relay.take()
         relay.acknowledge(f"n{number}@slack", "", NOON)
@@ -166,13 +166,13 @@ def test_a_relay_without_a_daemon_leaves_one_file_however_often_it_sends(home: H
 
 
 def test_what_is_just_being_written_or_was_never_ours_locks_and_tells_nothing_wrong(home: Home) -> None:
-    lock = Locks(home).of("slack")
+    lock = ChannelLock(Locks(home), "slack")
     lock.take()
     [path] = (home.path / ".outbox").iterdir()
     whole = path.read_text()
     path.write_text(whole[:100])
     with pytest.raises(LockedError, match="another node is sending on it"):
-        Locks(home).of("slack").take()
+        ChannelLock(Locks(home), "slack").take()
     for line in ('"key"', "[1]", "7", '{"key": 1}', '{"key": "a", "channel": "slack", "at": 1e999}', "\x00"):
         path.write_text(f"{whole}{line}\n")
         assert Locks(home).delivered() == []
@@ -182,13 +182,13 @@ def test_a_test_message_that_went_well_is_told_and_locks_nothing(home: Home) -> 
     Locks(home).announce("test-1@slack", "slack", NOON)
     daemon = Locks(home)
     assert daemon.delivered() == [Delivered("test-1@slack", "slack", NOON)]
-    assert Locks(home).of("slack").take() == daemon.delivered()
+    assert ChannelLock(Locks(home), "slack").take() == daemon.delivered()
     daemon.remove(daemon.journals())
     assert len(_files(home)) == 1
 
 
 def test_what_another_delivered_is_not_sent_but_marked(home: Home) -> None:
-    relay = _relay(home).of("slack")
+    relay = ChannelLock(_relay(home), "slack")
     relay.take()
     relay.acknowledge(KEY, "C1 17.5", NOON + 9)
     relay.release(stored=True)
@@ -273,10 +273,13 @@ def test_one_who_acts_no_more_for_home_sends_nothing(home: Home) -> None:
 def test_what_a_relay_delivered_outlives_a_power_cut(
     home: Home, monkeypatch: pytest.MonkeyPatch, keeps: bool
 ) -> None:
-    """No daemon may store it for long; what a daemon itself sends it stores at once."""
+    """No daemon may store it for long; what a daemon itself sends it stores at once. Both keep their lock."""
     synced: list[int] = []
-    lock = Locks(home, anyway=False, keeps=keeps).of("slack")
+    lock = ChannelLock(Locks(home, anyway=False, keeps=keeps), "slack")
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, synced.append)
     lock.take()
-    monkeypatch.setattr(os, "fdatasync", synced.append)
+    assert synced  # an empty one would hold up whoever comes next for STALE seconds
+    synced.clear()
     lock.acknowledge(KEY, "C1 17.5", NOON)
     assert bool(synced) is keeps

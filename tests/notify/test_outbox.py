@@ -14,10 +14,10 @@ from tests.servers.web import WebServer
 from tests.waiting import wait_until
 from watchdogd.errors import DeliveryError, PartlyDeliveredError
 from watchdogd.notify import message_outbox
+from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.channel_worker import HANGS
 from watchdogd.notify.channels.webhook import JsonWebhook
 from watchdogd.notify.delivery_plan import Delivered
-from watchdogd.notify.delivery_timing import Policy
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.system.clock import SteadyClock
@@ -161,7 +161,7 @@ def test_a_permanent_error_pauses_the_channel_and_is_told_on_the_others() -> Non
     ]
     assert "run-17: no new line" in mail.taken[0].message.body
     assert "watchdogd --home /h notify --test slack" in mail.taken[0].message.body
-    assert desk.outbox.troubles[0].permanent
+    assert desk.outbox.troubles[0].broken
     slack.always = None
     desk.work(10)
     assert slack.keys == ["incident-17-opened@slack"]

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.notify.values import NOON, Ledger, Script, letter
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.delivery_timing import Policy
+from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.system.clock import SteadyClock

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from tests.notify.values import NOON, letter
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_plan import BATCH, DeliveryPlan, after_try, plan
-from watchdogd.notify.delivery_timing import Policy
+from watchdogd.notify.channel_state import ChannelState, Policy
+from watchdogd.notify.delivery_plan import BATCH, DeliveryPlan, Situation
 from watchdogd.notify.notification import Notification
 
 POLICY = Policy()
@@ -21,7 +20,7 @@ def _channel(*rows: Notification) -> ChannelState:
 
 
 def _plan(channel: ChannelState, now: float = NOON, policy: Policy = POLICY) -> DeliveryPlan:
-    return plan({"slack": channel}, "slack", now, policy)
+    return Situation({"slack": channel}, "slack", now, policy).plan()
 
 
 def _next(channel: ChannelState, now: float = NOON) -> list[str]:
@@ -56,7 +55,8 @@ def test_a_message_about_two_incidents_stands_in_both_lines() -> None:
 def test_what_was_refused_least_goes_first() -> None:
     channel = _channel(letter(1, name="a"), letter(2, name="b"))
     [send] = _plan(channel).sends
-    after = after_try({"slack": channel}, send, DeliveryError("answered 500"), NOON, POLICY)
+    now = Situation({"slack": channel}, "slack", NOON, POLICY)
+    after = now.after_try(send, DeliveryError("answered 500"))
     channel.health = after.health
     for row in after.rows:
         channel.put(row)

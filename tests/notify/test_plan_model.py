@@ -24,18 +24,8 @@ import pytest
 from tests.needs import QUICK
 from tests.notify.values import NOON, letter
 from watchdogd.errors import DeliveryError
-from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_plan import (
-    Delivered,
-    DeliveryPlan,
-    Send,
-    after_others,
-    after_try,
-    arrival,
-    orphans,
-    plan,
-)
-from watchdogd.notify.delivery_timing import Health, Policy
+from watchdogd.notify.channel_state import ChannelState, Health, Policy
+from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, Send, Situation
 from watchdogd.notify.notification import Item, Message, Notification, addressed
 from watchdogd.notify.reports import ABOUT
 
@@ -201,6 +191,9 @@ class World:
     def configured(self) -> dict[str, ChannelState]:
         return {name: channel for name, channel in self.channels().items() if name in self.names}
 
+    def situation(self, name: str) -> Situation:
+        return Situation(self.configured(), name, self.now, POLICY)
+
     def write(self, done: DeliveryPlan, name: str) -> "World":
         rows = {row.key: row for row in self.rows}
         unsaved = {row.key: row for row in self.unsaved}
@@ -245,13 +238,14 @@ class World:
             return self
         rest = tuple(each for each in self.acknowledged if each.channel != name)
         world = self.but(acknowledged=rest, noted=(*self.noted, *others))
-        return world.write(after_others(world.channels(), name, others, self.now, POLICY), name)
+        situation = Situation(world.channels(), name, self.now, POLICY)
+        return world.write(situation.after_others(others), name)
 
     def look(self, name: str) -> tuple["World", DeliveryPlan]:
         """The plan of a channel, after what others delivered is known; its rows written."""
         world = self.learn(name)
         while True:
-            found = plan(world.configured(), name, world.now, POLICY)
+            found = world.situation(name).plan()
             world = world.write(found, name)
             if found.rows and not dict(self.left).get("full"):  # stored before anything is sent
                 world = world.mark()
@@ -273,7 +267,7 @@ class World:
         return self.but(noted=(*self.noted, *world.acknowledged[len(self.acknowledged) :]))
 
     def tried(self, send: Send, outcome: str | DeliveryError) -> "World":
-        done = after_try(self.configured(), send, outcome, self.now, POLICY)
+        done = self.situation(send.row.channel).after_try(send, outcome)
         return self.write(done, send.row.channel)
 
     # ------------------------------------------------------------ what can happen
@@ -295,10 +289,10 @@ class World:
         return world.rescue()
 
     def arrives(self, row: Notification) -> "World":
-        channels = self.configured()
-        if row.channel not in channels:
+        if row.channel not in self.names:
             return self
-        copies = DeliveryPlan(channels[row.channel].health, tuple(arrival(channels, row, POLICY)))
+        situation = self.situation(row.channel)
+        copies = DeliveryPlan(situation.channel.health, tuple(situation.arrival(row)))
         return self.write(copies, row.channel)
 
     def rescue(self) -> "World":
@@ -306,7 +300,7 @@ class World:
             return self
         world = self.learn("slack")
         lost = [row for row in world.rows if row.channel == "slack"]
-        found = DeliveryPlan(Health(), tuple(orphans(world.configured(), lost, self.now, POLICY)))
+        found = DeliveryPlan(Health(), tuple(world.situation("slack").orphans(lost)))
         return world.write(found, "slack").mark()
 
     def mark(self) -> "World":
@@ -336,7 +330,7 @@ class World:
         waits = [row for row in self.stored if row.state == "waiting" and row.key not in over]
         fresh = [replace(row, attempts=0, next_try=0.0) for row in waits if row.channel == name]
         other = World(self.story, (), rows=tuple(fresh), ended=tuple(past), names=(name,), now=self.now)
-        found = plan(other.configured(), name, self.now, RELAYS)
+        found = Situation(other.configured(), name, self.now, RELAYS).plan()
         for send in found.sends:
             came = self.after("relay").delivered(send)
             yield came.acknowledge(send)

@@ -15,7 +15,7 @@ from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import EventKind
 from watchdogd.notify import senders
-from watchdogd.notify.delivery_timing import QuietHours
+from watchdogd.notify.channel_state import QuietHours
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message import compose
 from watchdogd.notify.message_outbox import Outbox

@@ -4,15 +4,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.notify.values import NOON, Ledger, Script, letter
-from watchdogd.config.models import Config
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
+from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.locks import Locks
-from watchdogd.notify.message_relay import Relay
+from watchdogd.notify.message_outbox import Relay
 from watchdogd.notify.notification import Notification
 from watchdogd.system.clock import SteadyClock
-
-CONFIG = Config.model_validate({"channels": {"slack": {"type": "console"}, "mail": {"type": "console"}}})
 
 
 @dataclass
@@ -37,7 +35,7 @@ def test_what_ended_long_ago_is_read_once_and_what_ends_meanwhile_is_not_sent(tm
     told: list[Notification] = []
     sender, now = Script(), [NOON]
     clock = SteadyClock(lambda: now[0], lambda: now[0])
-    relay = Relay({"slack": sender}, CONFIG, history, Locks(home, keeps=True), told.append, clock)
+    relay = Relay({"slack": sender}, Policy(), history, Locks(home, keeps=True), told.append, clock)
     [worker] = relay.outbox.workers.values()
     for _ in range(2):
         worker.step()

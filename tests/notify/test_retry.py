@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.notify.values import NOON, letter
 from watchdogd.errors import DeliveryError, PartlyDeliveredError
-from watchdogd.notify.delivery_timing import Health, Policy, after_failed_try, after_failure, after_success
+from watchdogd.notify.channel_state import Health, Policy, after_failed_try, after_failure, after_success
 
 POLICY = Policy()
 PASSING = DeliveryError("hooks.example.org answered 500")

@@ -17,19 +17,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.notify.values import NOON, Ledger, Script, letter
-from watchdogd.config.models import Config
 from watchdogd.daemon import wiring
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
-from watchdogd.notify.delivery_timing import Policy
+from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.locks import Locks, at_once
-from watchdogd.notify.message_outbox import Outbox
-from watchdogd.notify.message_relay import Relay
+from watchdogd.notify.message_outbox import Outbox, Relay
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.system.clock import SteadyClock
 
-CHANNEL = {"type": "webhook", "url": "http://127.0.0.1:9", "rate": "none"}
-CONFIG = Config.model_validate({"channels": {"slack": CHANNEL}})
 POLICY = Policy(expire=1e9, tell=None, longest=60, pause=60)
 FAULTS = (None, DeliveryError("no route"), DeliveryError("answered 404", permanent=True))
 WHO = ("daemon", "relay", "other relay")
@@ -202,7 +198,7 @@ class Sharing(RuleBasedStateMachine):
 
     def begin_relay(self, who: str, locks: Locks) -> None:
         way: Any = self.ways[who]
-        relay = Relay({"slack": way}, CONFIG, self.ledger, locks, lambda _: None, self.clock())
+        relay = Relay({"slack": way}, Policy(), self.ledger, locks, lambda _: None, self.clock())
         self.outboxes[who], self.looks[who] = relay.outbox, relay._fetch
 
 

@@ -15,9 +15,9 @@ from watchdogd.errors import ConfigError, HistoryError, NoHistoryError, UsageErr
 from watchdogd.home.layout import Home
 from watchdogd.notify.channel import Sender
 from watchdogd.notify.locks import Locks
-from watchdogd.notify.message_relay import Relay
+from watchdogd.notify.message_outbox import Relay
 from watchdogd.notify.notification import Notification
-from watchdogd.notify.senders import sender_of
+from watchdogd.notify.senders import policy, sender_of
 from watchdogd.system.text import nearest
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,8 @@ def _relay(
     senders: Mapping[str, Sender], config: Config, home: Home, every: float, patience: float | None
 ) -> int:
     with existing_store(home) as store:
-        relay = Relay(senders, config, store, Locks(home, anyway=False, keeps=True), _print_sent)
+        locks = Locks(home, anyway=False, keeps=True)
+        relay = Relay(senders, policy(config), store, locks, _print_sent)
         relay.run(every=every, patience=patience)
     for trouble in relay.outbox.troubles:
         waiting = f"{trouble.waiting} waiting"

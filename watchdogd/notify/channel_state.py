@@ -1,4 +1,4 @@
-"""One channel as it stands: the rows that wait for it, what it was notified of, its health. Pure.
+"""One channel as it stands: its policy and health, the rows that wait for it, what it was told. Pure.
 
 A later message hangs on the first of its thread; an end goes where its beginning went; and what comes after
 something newer about the same subject, by a detour or to a slow recipient, is not sent any more: an end would
@@ -7,14 +7,17 @@ then say that all is well while it is bad again.
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections import OrderedDict, defaultdict
-from collections.abc import Container
-from dataclasses import replace
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, time, timedelta, tzinfo
 from itertools import takewhile
 from typing import TypeVar
 
-from watchdogd.notify.delivery_timing import Health
-from watchdogd.notify.notification import Item, Message, Notification, incident_thread
+from watchdogd.errors import DeliveryError, PartlyDeliveredError
+from watchdogd.notify.notification import URGENT, Item, Message, Notification, incident_thread
 
 REMEMBERED = 14 * 86400.0
 """Seconds for which ended rows are read again after a restart."""
@@ -27,13 +30,102 @@ KEPT = 10_000
 Value = TypeVar("Value")
 
 
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """Quiet hours of each day by the clocks of `zone`; over midnight where `end` is the earlier.
+
+    `excepted` are the severities that go out all the same.
+    """
+
+    begin: time
+    end: time
+    zone: tzinfo
+    excepted: frozenset[str] = frozenset()
+
+    def window(self, at: float) -> tuple[float, float] | None:
+        """Return the quiet hours that a time falls into, in seconds since the epoch, or None."""
+        today = datetime.fromtimestamp(at, self.zone).date()
+        for day in (today - timedelta(days=1), today):
+            begin = self._at(day, self.begin)
+            end = self._at(day + timedelta(days=self.end <= self.begin), self.end)
+            if begin <= at < end:
+                return begin, end
+        return None
+
+    def _at(self, day: date, clock: time) -> float:
+        return datetime.combine(day, clock, self.zone).timestamp()
+
+    def waits(self, row: Notification, notified: Notified) -> bool:
+        """Return whether a row waits for the end of quiet hours.
+
+        An end does not, where something of the same did not; nor does what nobody acknowledged.
+        """
+        message = row.message
+        words = {message.word} | (notified.words(message) if message.ends else set())
+        return words.isdisjoint({URGENT, *self.excepted})
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Policy of delivery. Times in seconds.
+
+    `first` and `longest` bound the wait between two tries; after a permanent error a channel is left in
+    peace for `pause`. A channel that has failed for `patience` is broken: its messages go to `fallback`.
+    After `expire` a message is given up. `rates` are messages a second by channel (None: as fast as it
+    goes). What is reported about channels has the daemon's `name` as TARGET and goes to `tell` (empty: to
+    all; None: to nobody). `standing` are the channels on which what was told stands until it is told to be
+    over. `command` is how the verbs are called for this home. `quiet` are the quiet hours by channel; what
+    waited for their end, and more than `digest_above` messages of one round, are told as one, unless somebody
+    else `merges` them.
+    """
+
+    expire: float = 86_400.0
+    fallback: tuple[str, ...] = ()
+    tell: tuple[str, ...] | None = ()
+    rates: Mapping[str, float | None] = field(default_factory=dict)
+    standing: frozenset[str] = frozenset()
+    quiet: Mapping[str, QuietHours] = field(default_factory=dict)
+    merges: bool = True
+    digest_above: float = math.inf
+    name: str = "watchdogd"
+    command: str = "watchdogd"
+    first: float = 2.0
+    longest: float = 300.0
+    pause: float = 900.0
+    patience: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Health of a channel: failures in a row since when, until when it is left in peace, and why.
+
+    `permanent`: the last failure was such that trying again soon is of no use. `worked_at` is when it last
+    took a message. `failing` are the keys that it refused since then: where there are several, the fault is
+    not in the message. `reported`: it was reported as broken. `partly_again_at`: until then it is not
+    reported again that some recipients never get anything.
+    """
+
+    failures: int = 0
+    since: float | None = None
+    rests_until: float = 0.0
+    permanent: bool = False
+    failure: str = ""
+    worked_at: float | None = None
+    failing: frozenset[str] = frozenset()
+    reported: bool = False
+    partly_again_at: float = 0.0
+
+    def broken(self, now: float, policy: Policy) -> bool:
+        """Return whether messages should go another way."""
+        return self.permanent or (self.since is not None and now - self.since >= policy.patience)
+
+
 class Notified:
     """Folded from the rows that ended on the channel, in the order in which they did."""
 
     def __init__(self) -> None:
         self._keys = _Newest[None](KEPT)
-        self._roots = _Newest[Notification](THREADS)
-        self._words = _Newest[frozenset[str]](THREADS)
+        self._begun = _Newest[tuple[Notification, frozenset[str]]](THREADS)
         self._lost = _Newest[None](THREADS)
         self._incidents = _Newest[int](KEPT)
         self._facts = _Newest[None](KEPT)
@@ -41,21 +133,21 @@ class Notified:
     def note(self, row: Notification) -> None:
         """Take in what became of a row; one that some recipients have counts as told."""
         told = row.state == "sent" or bool(row.receipt)
-        if row.state != "waiting":
+        if row.state not in ("waiting", "diverted"):  # what was diverted may come back
+            self._keys[row.key] = None
+        if row.state != "waiting" and (told or row.state != "superseded"):
             self._note_threads(row, told=told)
-            if row.state != "diverted":  # what was diverted may come back
-                self._keys[row.key] = None
         if told or row.state == "superseded":
             self._note_items(row.message)
 
     def _note_threads(self, row: Notification, *, told: bool) -> None:
+        # Later messages hang on it, not on what it said, of which thousands would take megabytes.
+        bare = replace(row, message=replace(row.message, body="", items=()))
         for thread in row.message.threads:
-            if (
-                told
-            ):  # later messages hang on it, not on what it said, of which thousands would take megabytes
-                self._roots.setdefault(thread, replace(row, message=replace(row.message, body="", items=())))
-                self._words[thread] = self._words.get(thread, frozenset()) | {row.message.word}
-            elif row.state != "superseded":
+            if told:
+                root, words = self._begun.get(thread, (bare, frozenset()))
+                self._begun[thread] = root, words | {row.message.word}
+            else:
                 self._lost[thread] = None
 
     def _note_items(self, message: Message) -> None:
@@ -75,7 +167,7 @@ class Notified:
 
     def begun(self, thread: str) -> bool:
         """Return whether the first message of a thread came."""
-        return thread in self._roots
+        return thread in self._begun
 
     def tells(self, fact: str) -> bool:
         """Return whether a fact came: with whatever message."""
@@ -83,12 +175,8 @@ class Notified:
 
     def lost(self, incident: int | None) -> bool:
         """Return whether nothing of an incident came, though it should have."""
-        thread = "" if incident is None else incident_thread(incident)
+        thread = incident_thread(incident)
         return thread in self._lost and not self.begun(thread)
-
-    def missed(self, message: Message) -> bool:
-        """Return whether nothing that `message` tells of came, though all of it should have."""
-        return all(map(self.lost, message.incidents)) and not self.begun(message.thread)
 
     def without_lost(self, message: Message) -> Message:
         """Return a message without updates of what never came: at a pager they would open it."""
@@ -97,12 +185,13 @@ class Notified:
 
     def words(self, message: Message) -> set[str]:
         """Return the words of all that was told in its threads."""
-        return {word for thread in message.threads for word in self._words.get(thread, ())}
+        told = (self._begun[thread][1] for thread in message.threads if thread in self._begun)
+        return set[str]().union(*told)
 
     def roots(self, message: Message) -> list[Notification]:
         """Return the first messages of its threads, its own thread's first, each once."""
         threads = [message.thread, *sorted(message.threads - {message.thread})]
-        roots = [self._roots[thread] for thread in threads if thread in self._roots]
+        roots = [self._begun[thread][0] for thread in threads if thread in self._begun]
         return list({root.key: root for root in roots}.values())
 
     def overtaken(self, row: Notification, *, standing: bool) -> frozenset[Item]:
@@ -167,7 +256,7 @@ class ChannelState:
 
     def told_of(self, incident: int | None) -> bool:
         """Return whether it was told of an incident, or will be."""
-        thread = "" if incident is None else incident_thread(incident)
+        thread = incident_thread(incident)
         return self.notified.begun(thread) or thread in self._keys
 
     def missed(self, row: Notification) -> bool:
@@ -176,7 +265,8 @@ class ChannelState:
         if not (message.ends or (message.quiet and message.incidents)):
             return False
         alone = all(len(self._keys.get(thread, ())) < 2 for thread in message.threads)
-        return alone and self.notified.missed(message)
+        lost = all(map(self.notified.lost, message.incidents))
+        return alone and lost and not self.notified.begun(message.thread)
 
     def tells(self, item: Item) -> bool:
         """Return whether it told the same, or will."""
@@ -203,16 +293,17 @@ class ChannelState:
         """Return the key of the row with which an end is told, since each thing is bad again; or nothing."""
         if end.receipt or not end.message.ends:
             return ""
-        keys = (key for item in end.message.items for key in self._keys.get(item.line, ()) if key not in out)
-        rows = (self.rows[key] for key in keys if key not in self.sending)
+        rows = self._with_lines_of(end, out)
         return next((row.key for row in rows if row.message.begins_anew(end.message)), "")
 
     def carried(self, row: Notification, out: Container[str]) -> list[Notification]:
         """Return the ends that are told with a row."""
-        lines = (item.line for item in row.message.items if not item.ended)
-        keys = dict.fromkeys(key for line in lines for key in self._keys.get(line, ()) if key not in out)
-        ends = (self.rows[key] for key in keys if key not in self.sending)
-        return [end for end in ends if self.told_with(end, out) == row.key]
+        return [end for end in self._with_lines_of(row, out) if self.told_with(end, out) == row.key]
+
+    def _with_lines_of(self, row: Notification, out: Container[str]) -> Iterator[Notification]:
+        """Yield the rows that tell of the same things as one, but what is on its way."""
+        keys = dict.fromkeys(key for item in row.message.items for key in self._keys.get(item.line, ()))
+        return (self.rows[key] for key in keys if key not in out and key not in self.sending)
 
 
 def _lines(message: Message) -> frozenset[str]:
@@ -231,3 +322,76 @@ class _Newest(OrderedDict[str, Value]):
         super().__setitem__(key, value)
         if len(self) > self._length:
             self.popitem(last=False)
+
+
+# ---------------------------------------------------------------- after a try
+
+
+def after_failed_try(
+    row: Notification, error: DeliveryError, now: float, policy: Policy, health: Health | None = None
+) -> Notification:
+    """Return the row after a failed try: when it is tried again, or that it is given up.
+
+    `health` is the channel's before the failure: where it fails for all, all wait longer; where it took
+    others since this one was refused for good, the fault is in this one.
+    """
+    health = health or Health()
+    failed = replace(row, attempts=row.attempts + 1, failure=str(error))
+    if isinstance(error, PartlyDeliveredError):
+        failed = replace(failed, receipt=error.receipt)
+        if error.permanent:
+            return replace(failed, state="sent", sent_at=now)
+    if now - row.created_at >= policy.expire:
+        return replace(failed, state="expired")
+    took_others = health.worked_at is not None and health.worked_at >= row.next_try
+    if error.permanent and row.attempts > 0 and took_others:
+        return replace(failed, state="failed")
+    return replace(failed, next_try=now + _wait(failed, error, health.failures, policy))
+
+
+def timely(row: Notification, now: float, policy: Policy) -> Notification:
+    """Return a row of an earlier life, tried again no later than a pause from now, and none of the future.
+
+    The clock may have been set back since.
+    """
+    begun = min(row.created_at, now)
+    next_try = min(row.next_try, now if row.created_at > now else now + policy.pause)
+    if (begun, next_try) == (row.created_at, row.next_try):
+        return row
+    return replace(row, created_at=begun, next_try=next_try)
+
+
+def _wait(failed: Notification, error: DeliveryError, failures: int, policy: Policy) -> float:
+    """Return the seconds until the next try, doubling: between half and whole (by key, so tests repeat)."""
+    if error.permanent:
+        return policy.pause
+    doublings = min(max(failed.attempts - 1, failures), 30)
+    wait = min(policy.first * 2.0**doublings, policy.longest)
+    seed = hashlib.sha256(f"{failed.key} {failed.attempts}".encode()).digest()[0]
+    return max(wait * (0.5 + seed / 510), min(error.retry_after or 0.0, policy.expire))
+
+
+def after_success(health: Health, now: float) -> Health:
+    """Return the health of a channel that took a message."""
+    return Health(worked_at=now, partly_again_at=health.partly_again_at)
+
+
+def after_failure(health: Health, error: DeliveryError, step: Notification, now: float) -> Health:
+    """Return the health after a failure of which after_failed_try made `step`: all wait as long as that one.
+
+    A channel that reaches some, or that refuses one message among others, works.
+    """
+    failing = health.failing | {step.key}
+    if isinstance(error, PartlyDeliveredError):
+        return replace(after_success(health, now), failing=failing, reported=health.reported)
+    if step.state == "failed":
+        return replace(health, failing=failing)
+    return replace(
+        health,
+        failures=health.failures + 1,
+        since=now if health.since is None else health.since,
+        rests_until=step.next_try,
+        permanent=error.permanent,
+        failure=str(error),
+        failing=failing,
+    )

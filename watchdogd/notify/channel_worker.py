@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from watchdogd.errors import DeliveryError, HistoryError, PartlyDeliveredError, WatchdogError
 from watchdogd.notify.channel import Sender
-from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, Send, after_others, after_try, plan
-from watchdogd.notify.delivery_timing import Policy, timely
+from watchdogd.notify.channel_state import ChannelState, Health, Policy, timely
+from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, Send, Situation
 from watchdogd.notify.locks import ChannelLock, LockedError
 from watchdogd.notify.notification import Notification
 from watchdogd.system.clock import SteadyClock
@@ -42,33 +41,47 @@ class Rows:
 
     `lock` is held while a plan is made from the rows and written to them. `store` keeps rows in the history,
     by key: what is `sent`, `failed` or `expired` there stays so. All times are by `clock`, which nobody sets:
-    rows are converted as they come and as they are stored. `channels` are those that are known, those that
-    are configured no more as well; `stirred` are those for which rows came since their worker last looked.
+    rows are converted as they come and as they are stored. `names` are the channels that are configured now;
+    `channels` are all that are known. `stirred` are those for which rows came since their worker last looked.
     """
 
-    def __init__(self, store: Store, clock: SteadyClock) -> None:
+    def __init__(self, names: Iterable[str], policy: Policy, store: Store, clock: SteadyClock) -> None:
         self.lock = threading.Condition(threading.RLock())
-        self.store = store
         self.clock = clock
         self.channels: dict[str, ChannelState] = {}
         self.stirred: set[str] = set()
         self.save_at = 0.0
-        """Time at which what could not be stored is to be stored again."""
+        """Time at which what could not be stored is to be stored again; 0 where all could be."""
         self._unsaved: dict[str, Notification] = {}
         self._saving = threading.Lock()
-        self._complained = False
+        self.configure(names, policy, store)
+
+    def configure(self, names: Iterable[str], policy: Policy, store: Store) -> None:
+        """Go on with these channels: how those of before did says nothing of how these do."""
+        with self.lock:
+            self.names, self.policy, self.store = tuple(names), policy, store
+            for channel in self.channels.values():
+                channel.health = Health(reported=channel.health.reported)
 
     def channel(self, name: str) -> ChannelState:
         """Return one channel, a new one where it is not known yet."""
         return self.channels.setdefault(name, ChannelState(name))
 
-    def add(self, rows: Iterable[Notification], policy: Policy) -> list[Notification]:
+    def situation(self, name: str) -> Situation:
+        """Return what is decided from now on a channel: one of those configured, or of before."""
+        channels = {each: self.channel(each) for each in dict.fromkeys((*self.names, name))}
+        return Situation(channels, name, self.clock.now, self.policy, self.clock.skew)
+
+    def add(self, rows: Iterable[Notification]) -> list[Notification]:
         """Take in rows that are stored and wait; returns those that are new here."""
         with self.lock:
             now, skew = self.clock.now, self.clock.skew
-            fresh = [timely(_shifted(row, -skew), now, policy) for row in rows if self._is_new(row)]
+            fresh = [timely(_shifted(row, -skew), now, self.policy) for row in rows if self._is_new(row)]
             for row in fresh:
                 self._put(row)
+            for row in fresh:
+                if row.channel in self.names and (copies := self.situation(row.channel).arrival(row)):
+                    self.write(DeliveryPlan(self.channel(row.channel).health, tuple(copies)), row.channel)
             self.lock.notify_all()
         return fresh
 
@@ -93,26 +106,26 @@ class Rows:
                     channel.drop(row.key)
                     channel.notified.note(row)
                 self._unsaved[row.key] = row
-            self.lock.notify_all()
+            if plan.rows:  # else whoever waits for the worker would wake, and be in its way
+                self.lock.notify_all()
 
-    def learn(
-        self, channels: Mapping[str, ChannelState], name: str, delivered: Iterable[Delivered], policy: Policy
-    ) -> bool:
-        """Mark what somebody else delivered on one of `channels`: it works. Returns whether that is news."""
+    def learn(self, name: str, delivered: Iterable[Delivered]) -> bool:
+        """Mark what somebody else delivered on a channel: it works. Returns whether that is news."""
         with self.lock:
-            skew, channel = self.clock.skew, channels[name]
+            skew, channel = self.clock.skew, self.channel(name)
             mine = [replace(each, at=each.at - skew) for each in delivered]
             for each in mine:
                 if not each.partly and each.key not in channel.rows:
                     channel.notified.know(each.key)
             if mine:
-                self.write(after_others(channels, name, mine, self.clock.now, policy), name)
+                self.write(self.situation(name).after_others(mine), name)
             return bool(mine)
 
-    def waiting(self, names: Iterable[str]) -> int:
-        """Return how many rows of these channels are not delivered, or not stored as they are."""
+    @property
+    def waiting(self) -> int:
+        """Number of rows of the channels configured that are not delivered, or not stored as they are."""
         with self.lock:
-            return len({key for name in names for key in self.channel(name).rows} | self._unsaved.keys())
+            return len({key for name in self.names for key in self.channel(name).rows} | self._unsaved.keys())
 
     def _is_new(self, row: Notification) -> bool:
         return row.key not in self._unsaved and not self.channel(row.channel).knows(row.key)
@@ -157,16 +170,15 @@ class Rows:
             try:
                 self.store([_shifted(row, skew) for row in rows])
             except HistoryError as error:
-                self.save_at = self.clock.now + AGAIN
-                if not self._complained:
+                if not self.save_at:
                     log.warning("what becomes of messages cannot be stored now, and is kept: %s", error)
-                self._complained = True
+                self.save_at = self.clock.now + AGAIN
                 return False
             with self.lock:
                 for row in rows:
                     if self._unsaved.get(row.key) is row:
                         del self._unsaved[row.key]
-            self._complained, self.save_at = False, 0.0
+            self.save_at = 0.0
             return True
 
 
@@ -179,62 +191,53 @@ def _shifted(row: Notification, seconds: float) -> Notification:
     return replace(row, created_at=row.created_at + seconds, next_try=next_try, sent_at=sent_at)
 
 
+@dataclass
 class ChannelWorker:
     """Worker of one channel. `step` is for one thread; all else may be called from any.
 
-    `channels` are all that are configured. `may_act` and `refresh` are as the outbox says.
+    `may_act` and `refresh` are as the outbox says. `stopped`: others have taken over.
     """
 
-    def __init__(
-        self,
-        name: str,
-        sender: Sender,
-        policy: Policy,
-        rows: Rows,
-        channels: Mapping[str, ChannelState],
-        lock: ChannelLock,
-        may_act: Callable[[], bool],
-        refresh: Callable[[str], None] | None,
-    ) -> None:
-        self.name = name
-        self.sender = sender
-        self.stopped = False
-        self._policy = policy
-        self._rows = rows
-        self._channels = channels
-        self._channel = channels[name]
-        self._lock = lock
-        self._may_act = may_act
-        self._refresh = refresh
+    name: str
+    sender: Sender
+    rows: Rows
+    lock: ChannelLock
+    may_act: Callable[[], bool]
+    refresh: Callable[[str], None] | None
+    stopped: bool = False
+
+    @property
+    def _channel(self) -> ChannelState:
+        return self.rows.channel(self.name)
 
     def step(self) -> float:
         """Do what the plan says is next. Returns when to come back, by the wall clock."""
-        self._rows.stirred.discard(self.name)
+        self.rows.stirred.discard(self.name)
         wake = self._look()
         if wake.sends:
             wake = self._deliver(wake.sends)
         until = wake.until
-        if not self._rows.save():
-            until = min(until, self._rows.save_at)
-        return until + self._rows.clock.skew
+        if not self.rows.save():
+            until = min(until, self.rows.save_at)
+        return until + self.rows.clock.skew
 
     def _look(self) -> DeliveryPlan:
         """Return the plan of this moment, written and stored but for what is to be sent."""
         if self.stopped:
             return DeliveryPlan(self._channel.health)
-        with self._rows.lock:
-            found = plan(self._channels, self.name, self._rows.clock.now, self._policy, self._rows.clock.skew)
-            self._rows.write(found, self.name)
+        with self.rows.lock:
+            found = self.rows.situation(self.name).plan()
+            self.rows.write(found, self.name)
         if found.rows:
-            self._rows.save()
+            self.rows.save()
         return found
 
     def _deliver(self, sends: Sequence[Send]) -> DeliveryPlan:
         """Send under the channel's lock; returns what is to be done after that."""
         try:
-            if not self._may_act():
+            if not self.may_act():
                 return self._later()
-            delivered = self._lock.take()
+            delivered = self.lock.take()
         except LockedError:
             return self._later()
         except (OSError, WatchdogError) as error:
@@ -243,24 +246,24 @@ class ChannelWorker:
         try:
             went_well = self._send_all(sends, delivered)
         except Exception:  # unlike a kill, it leaves the channel to others
-            self._lock.release(stored=False)
+            self.lock.release(stored=False)
             raise
-        self._lock.release(stored=self._rows.save())
+        self.lock.release(stored=self.rows.save())
         if went_well:
-            until = max(self._rows.clock.now, self._channel.next_slot)
+            until = max(self.rows.clock.now, self._channel.next_slot)
             return DeliveryPlan(self._channel.health, until=until)
         return self._look()
 
     def _later(self) -> DeliveryPlan:
         """Return a plan to look again soon: nothing can be sent now."""
-        return replace(self._look(), until=self._rows.clock.now + LOCKED_AGAIN)
+        return replace(self._look(), until=self.rows.clock.now + LOCKED_AGAIN)
 
     def _send_all(self, sends: Sequence[Send], delivered: Sequence[Delivered]) -> bool:
         """Send until one fails or rows come; not what others have `delivered`. False: one failed."""
-        news = self._rows.learn(self._channels, self.name, delivered, self._policy)
-        if self._refresh is not None:
+        news = self.rows.learn(self.name, delivered)
+        if self.refresh is not None:
             try:
-                self._refresh(self.name)
+                self.refresh(self.name)
             except HistoryError as error:
                 self._write(sends[0], DeliveryError(f"whether it was sent cannot be looked up: {error}"))
                 return False
@@ -268,25 +271,28 @@ class ChannelWorker:
         for send in self._look().sends if news else sends:
             if not self._send(send):
                 return False
-            if self.name in self._rows.stirred or self.stopped or not self._may_act():
+            if self.name in self.rows.stirred or self.stopped or not self.may_act():
                 break
         return True
 
     def _send(self, send: Send) -> bool:
         """Hand one message to the sender, acknowledge it, and write its row; False where it failed."""
-        rate = self._policy.rates.get(self.name)
-        with self._rows.lock:
-            left = self._rows.clock.now
+        rate = self.rows.policy.rates.get(self.name)
+        with self.rows.lock:
+            left = self.rows.clock.now
             self._channel.sending |= {row.key: left for row in (send.row, *send.carried)}
             self._channel.next_slot = left + 1 / rate if rate else 0.0
             roots = self._channel.notified.roots(send.message)
         try:
-            outcome = self._try(send.whole, roots)
+            outcome = self._try(replace(send.row, message=send.message), roots)
             self._acknowledge(send, outcome)
             self._write(send, outcome)
-        except Exception:  # what came of it could not be noted: it may go twice, but it goes
-            self._forget(send)
-            raise
+        finally:  # where what came of it could not be noted, it may go twice, but it goes
+            with self.rows.lock:
+                for row in (send.row, *send.carried):
+                    self._channel.sending.pop(row.key, None)
+                if self.stopped:
+                    self.rows.stir(self.name)
         return isinstance(outcome, str)
 
     def _try(self, whole: Notification, roots: Sequence[Notification]) -> str | DeliveryError:
@@ -300,33 +306,25 @@ class ChannelWorker:
             return DeliveryError(f"channel {self.name} failed within: {type(error).__name__}")
 
     def _acknowledge(self, send: Send, outcome: str | DeliveryError) -> None:
-        at = self._rows.clock.now + self._rows.clock.skew
+        at = self.rows.clock.now + self.rows.clock.skew
         if isinstance(outcome, str):
             for row in (send.row, *send.carried):
-                self._lock.acknowledge(row.key, outcome, at)
+                self.lock.acknowledge(row.key, outcome, at)
         elif isinstance(outcome, PartlyDeliveredError):
-            self._lock.acknowledge(send.row.key, outcome.receipt, at, partly=True)
+            self.lock.acknowledge(send.row.key, outcome.receipt, at, partly=True)
 
     def _write(self, send: Send, outcome: str | DeliveryError) -> None:
-        with self._rows.lock:
-            after = after_try(self._channels, send, outcome, self._rows.clock.now, self._policy)
+        with self.rows.lock:
+            after = self.rows.situation(self.name).after_try(send, outcome)
             if self.stopped:  # how it does for us says nothing of how it does for the next configuration
                 rows = () if type(outcome) is DeliveryError else after.rows
                 after = replace(after, rows=rows, health=self._channel.health)
-            self._rows.write(after, self.name)
-            self._forget(send)
-
-    def _forget(self, send: Send) -> None:
-        with self._rows.lock:
-            for row in (send.row, *send.carried):
-                self._channel.sending.pop(row.key, None)
-            if self.stopped:
-                self._rows.stir(self.name)
+            self.rows.write(after, self.name)
 
     def watch(self) -> None:
         """Count a try that hangs as a failure, and go other ways; called from another thread."""
-        with self._rows.lock:
-            now, health = self._rows.clock.now, self._channel.health
+        with self.rows.lock:
+            now, health = self.rows.clock.now, self._channel.health
             hung = now - min(self._channel.sending.values(), default=now)
             if hung < HANGS:
                 return

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import isfinite
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -80,16 +81,15 @@ class Locks:
         self.anyway = anyway
         self.keeps = keeps
 
-    def of(self, channel: str) -> ChannelLock:
-        """Return the lock of one channel."""
-        return HomeLock(self, channel)
-
     def journals(self, channel: str | None = None) -> list[Journal]:
         """Return what lies in the folder, of one channel or of all, in the order of serials."""
         wanted = None if channel is None else _digest(channel)
-        names = [name for name in self._names() if wanted in (None, name.partition(".")[0])]
-        found = [self._read(self.folder / name) for name in names]
-        return sorted((each for each in found if each is not None), key=lambda each: each.serial)
+        try:
+            names = [name for name in os.listdir(self.folder) if not name.startswith(".")]
+        except FileNotFoundError:
+            return []
+        found = [self._read(self.folder / name) for name in names if wanted in (None, name.partition(".")[0])]
+        return sorted(filter(None, found), key=attrgetter("serial"))
 
     def delivered(self) -> list[Delivered]:
         """Return what other processes delivered, and no daemon has stored yet."""
@@ -100,34 +100,30 @@ class Locks:
             for each in journal.delivered
         ]
 
-    def remove(self, journals: Iterable[Journal]) -> None:
+    def remove(self, journals: Sequence[Journal]) -> None:
         """Remove files to which nobody writes any more: what they tell is in the history."""
         for journal in journals:
             if journal.over:
-                with contextlib.suppress(FileNotFoundError):
-                    journal.path.unlink()
-        for name in os.listdir(self.folder) if self.folder.is_dir() else ():
-            if name.startswith("."):
-                self._remove_old(self.folder / name)
+                journal.path.unlink(missing_ok=True)
+        names = os.listdir(self.folder) if journals else ()
+        drafts = (self.folder / name for name in names if name.startswith("."))
+        for draft in drafts:  # of those who were killed
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - draft.lstat().st_mtime > DRAFTS:
+                    draft.unlink()
+
+    def refuse(self, journals: Iterable[Journal]) -> None:
+        """Raise LockedError where somebody else holds one of these."""
+        for journal in journals:
+            if journal.serial and not journal.over and journal.holder.id != self.me.id:
+                raise LockedError(f"{journal.holder} is sending on it")
 
     def announce(self, key: str, channel: str, at: float) -> None:
         """Tell the daemon that a channel works: a message of no history was delivered by it."""
-        text = _line({"holder": asdict(self.me)}) + _line(_said(key, channel, at)) + _line({"released": True})
+        said = {"holder": asdict(self.me)}, asdict(Delivered(key, channel, at)), {"released": True}
         self.home.make_folder(self.folder)
         path = self.folder / f"{_digest(channel)}.test-{self.me.id}"
-        create_file(str(path), text, self.home.file_mode, self.home.group)
-
-    def _names(self) -> list[str]:
-        try:
-            return [name for name in os.listdir(self.folder) if not name.startswith(".")]
-        except FileNotFoundError:
-            return []
-
-    def _remove_old(self, draft: Path) -> None:
-        """Remove a draft that somebody left who was killed."""
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - draft.lstat().st_mtime > DRAFTS:
-                draft.unlink()
+        create_file(str(path), "".join(map(_line, said)), self.home.file_mode, self.home.group)
 
     def _read(self, path: Path) -> Journal | None:
         """Return a lock's file; None where it is gone, or none of ours."""
@@ -153,26 +149,9 @@ class Locks:
 
 
 class ChannelLock:
-    """Lock of a channel: its holder alone sends. This one is for where nobody else can be at work."""
+    """Lock of a channel: its holder alone sends. For one thread. Without `locks` nobody else sends anyway."""
 
-    def take(self) -> Sequence[Delivered]:
-        """Take it; returns what earlier holders delivered.
-
-        LockedError; OSError or WatchdogError where home does not let us, and nothing must be sent without.
-        """
-        return ()
-
-    def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
-        """Note that a message was delivered; what cannot be noted may be sent once more."""
-
-    def release(self, *, stored: bool) -> None:
-        """Let others send. `stored`: the history knows all that was delivered."""
-
-
-class HomeLock(ChannelLock):
-    """A channel's lock in home. For one thread."""
-
-    def __init__(self, locks: Locks, channel: str) -> None:
+    def __init__(self, locks: Locks | None, channel: str) -> None:
         self._locks = locks
         self._channel = channel
         self._path: Path | None = None
@@ -181,9 +160,15 @@ class HomeLock(ChannelLock):
         self._before: list[Journal] = []
 
     def take(self) -> Sequence[Delivered]:
+        """Take it; returns what earlier holders delivered.
+
+        LockedError; OSError or WatchdogError where home does not let us, and nothing must be sent without.
+        """
         self._path, self._before = None, []
+        if self._locks is None:
+            return ()
         try:
-            delivered: Sequence[Delivered] = self._locks.attempt(self._take)
+            delivered: Sequence[Delivered] = self._locks.attempt(partial(self._take, self._locks))
         except LockedError:
             raise
         except (OSError, WatchdogError):
@@ -193,23 +178,24 @@ class HomeLock(ChannelLock):
         return delivered
 
     def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
-        self._note(_said(key, self._channel, at, receipt, partly=partly))
+        """Note that a message was delivered; what cannot be noted may be sent once more."""
+        self._note(asdict(Delivered(key, self._channel, at, receipt, partly)))
 
     def release(self, *, stored: bool) -> None:
-        if self._path is None:
+        """Let others send. `stored`: the history knows all that was delivered."""
+        if not (self._path and self._locks):
             return
         if not self._blank and (self._locks.keeps or not stored):
             self._note({"released": True})
         else:
             # What cannot be removed is found and removed by the next one who takes it.
             with contextlib.suppress(OSError, WatchdogError):
-                self._locks.attempt(partial(self._remove, self._path))
+                self._locks.attempt(partial(self._remove, self._locks, self._path))
         self._path = None
 
-    def _take(self) -> Sequence[Delivered]:
-        locks = self._locks
+    def _take(self, locks: Locks) -> Sequence[Delivered]:
         journals = locks.journals(self._channel)
-        self._refuse(journals)
+        locks.refuse(journals)
         serial = 1 + max((journal.serial for journal in journals), default=0)
         path = locks.folder / f"{_digest(self._channel)}.{serial:04d}"
         before = [journal for journal in journals if journal.over]
@@ -222,7 +208,7 @@ class HomeLock(ChannelLock):
         except FileExistsError:
             raise LockedError("another process is sending on it") from None
         try:
-            self._refuse(locks.journals(self._channel))  # all were removed, and somebody began with 1 again
+            locks.refuse(locks.journals(self._channel))  # all were removed, and somebody began with 1 again
         except LockedError:
             path.unlink()
             raise
@@ -234,31 +220,25 @@ class HomeLock(ChannelLock):
             self._before = before
         return [each for journal in journals for each in journal.delivered]
 
-    def _refuse(self, journals: Iterable[Journal]) -> None:
-        for journal in journals:
-            if journal.serial and not journal.over and journal.holder.id != self._locks.me.id:
-                raise LockedError(f"{journal.holder} is sending on it")
-
     def _note(self, said: dict[str, Any]) -> None:
-        if self._path is None:
-            return
-        with contextlib.suppress(OSError, WatchdogError):
-            self._locks.attempt(partial(self._append, self._path, _line(said).encode()))
+        if self._path and self._locks:
+            with contextlib.suppress(OSError, WatchdogError):
+                self._locks.attempt(partial(self._append, self._locks, self._path, _line(said).encode()))
 
-    def _append(self, path: Path, line: bytes) -> None:
+    def _append(self, locks: Locks, path: Path, line: bytes) -> None:
         descriptor = open_plain(path, os.O_WRONLY)
         try:
             os.pwrite(descriptor, line, self._end)
-            if self._locks.keeps:  # until a daemon stores it, this is all that is known of it
+            if locks.keeps:  # until a daemon stores it, this is all that is known of it
                 os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
         self._end += len(line)
         self._blank = False
 
-    def _remove(self, path: Path) -> None:
+    def _remove(self, locks: Locks, path: Path) -> None:
         path.unlink()
-        self._locks.remove(self._before)
+        locks.remove(self._before)
 
 
 def _digest(channel: str) -> str:
@@ -267,10 +247,6 @@ def _digest(channel: str) -> str:
 
 def _line(said: dict[str, Any]) -> str:
     return json.dumps(said) + "\n"
-
-
-def _said(key: str, channel: str, at: float, receipt: str = "", *, partly: bool = False) -> dict[str, Any]:
-    return asdict(Delivered(key, channel, at, receipt, partly))
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
-"""The outbox: delivers the rows that wait, by a worker a channel, each in a thread of its own.
+"""The outbox: delivers the rows that wait, by a worker a channel, each in a thread of its own; and the relay.
 
 Nothing is lost: a row is stored before it comes here, tried until it is delivered, diverted to a fallback
 channel or expired, and only then marked in the store. After a crash between sending and marking it is sent
-once more, with the same key.
+once more, with the same key. A relay has an outbox of its own, on a machine with a way out, daemon or none.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from watchdogd.errors import WatchdogError
+from watchdogd.errors import HistoryError, WatchdogError
 from watchdogd.notify.channel import Sender
+from watchdogd.notify.channel_state import REMEMBERED, Policy
 from watchdogd.notify.channel_worker import ChannelWorker, Rows, Store
-from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, arrival, orphans
-from watchdogd.notify.delivery_timing import Health, Policy
+from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan
 from watchdogd.notify.locks import ChannelLock, Locks
 from watchdogd.notify.notification import Notification
 from watchdogd.system import startup
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 HEAD_START = 0.02
 """Seconds that whoever brings messages leaves the processor to the workers: else the round, which goes on
 writing, would have each message wait for its turn a dozen times."""
+FAREWELL = 20.0
+"""Seconds for a message that is on its way as a relay ends: a server's deadline and more."""
 LOOK = 60.0
 """Seconds after which a channel that waits looks at the clock at the latest: it may have been set."""
 
@@ -44,7 +47,6 @@ class ChannelTrouble:
     since: float
     failure: str
     waiting: int
-    permanent: bool
     broken: bool
 
 
@@ -73,21 +75,14 @@ class Outbox:
         may_act: Callable[[], bool] = lambda: True,
         refresh: Callable[[str], None] | None = None,
     ) -> None:
-        self._senders, self._policy = senders, policy
-        self._locks, self._may_act, self._refresh = locks, may_act, refresh
+        self._locks = locks
         self._threads: dict[str, threading.Thread] = {}
         self._stop_at: float | None = None
-        self._employ(Rows(store, clock or SteadyClock()))
+        self.rows = Rows(senders, policy, store, clock or SteadyClock())
         self.rows.take_ended(ended)
-
-    def _employ(self, rows: Rows) -> None:
-        """Make a worker for each channel."""
-        self.rows = rows
-        self._channels = {name: rows.channel(name) for name in self._senders}
-        shared = self._policy, rows, self._channels
         self.workers = {
-            name: ChannelWorker(name, sender, *shared, self._lock_of(name), self._may_act, self._refresh)
-            for name, sender in self._senders.items()
+            name: ChannelWorker(name, sender, self.rows, ChannelLock(locks, name), may_act, refresh)
+            for name, sender in senders.items()
         }
 
     def succeed(self, before: Outbox) -> None:
@@ -95,10 +90,10 @@ class Outbox:
 
         What it is just sending is marked as such in them, until that try is over or hangs.
         """
-        before.rows.store = self.rows.store
-        for channel in [*before.rows.channels.values()]:
-            channel.health = Health(reported=channel.health.reported)
-        self._employ(before.rows)
+        before.rows.configure(self.rows.names, self.rows.policy, self.rows.store)
+        self.rows = before.rows
+        for worker in self.workers.values():
+            worker.rows = self.rows
 
     def start(self) -> str:
         """Begin to deliver, or go on where a worker's thread died or hangs; why some have none, or empty."""
@@ -141,12 +136,7 @@ class Outbox:
 
         What is for a channel that is configured no more goes to the fallback, or else to all channels.
         """
-        with self.rows.lock:
-            fresh = self.rows.add(notifications, self._policy)
-            for row in fresh:
-                channel = self._channels.get(row.channel)
-                if channel and (copies := arrival(self._channels, row, self._policy)):
-                    self.rows.write(DeliveryPlan(channel.health, tuple(copies)), row.channel)
+        fresh = self.rows.add(notifications)
         self._rescue()
         self.rows.save()
         if fresh and self._threads:
@@ -154,9 +144,8 @@ class Outbox:
 
     def learn(self, delivered: Sequence[Delivered]) -> bool:
         """Mark what somebody else delivered. Returns whether all that is known is stored."""
-        for name in self._channels:
-            mine = [each for each in delivered if each.channel == name]
-            if self.rows.learn(self._channels, name, mine, self._policy):
+        for name in self.workers:
+            if self.rows.learn(name, [each for each in delivered if each.channel == name]):
                 self.rows.stir(name)
         elsewhere = {each.channel for each in delivered} - self.workers.keys()
         return self.rows.save(now=True) and not any(self.rows.channel(name).rows for name in elsewhere)
@@ -164,23 +153,19 @@ class Outbox:
     @property
     def waiting(self) -> int:
         """Number of rows that are not delivered, or not marked as delivered."""
-        return self.rows.waiting(self._channels)
+        return self.rows.waiting
 
     @property
     def troubles(self) -> tuple[ChannelTrouble, ...]:
         """Channels that do not deliver."""
-        now, skew = self.rows.clock.now, self.rows.clock.skew
+        now, skew, policy = self.rows.clock.now, self.rows.clock.skew, self.rows.policy
+        channels = ((self.rows.channel(name), self.rows.channel(name).health) for name in self.workers)
         return tuple(
             ChannelTrouble(
-                name,
-                health.since + skew,
-                health.failure,
-                len(channel.rows),
-                health.permanent,
-                health.broken(now, self._policy),
+                each.name, health.since + skew, health.failure, len(each.rows), health.broken(now, policy)
             )
-            for name, channel in self._channels.items()
-            if (health := channel.health).since is not None
+            for each, health in channels
+            if health.since is not None
         )
 
     def stop(self, timeout: float, *, more: bool = True) -> None:
@@ -202,19 +187,115 @@ class Outbox:
     def _rescue(self) -> None:
         """Divert what waits for a channel that is no more, unless somebody is just sending it."""
         for name, channel in [*self.rows.channels.items()]:
-            if name in self._channels or not channel.rows.keys() - channel.sending.keys():
+            if name in self.workers or not channel.rows.keys() - channel.sending.keys():
                 continue
-            lock = self._lock_of(name)
+            lock = ChannelLock(self._locks, name)
             try:
                 delivered = lock.take()
             except (OSError, WatchdogError):
                 continue
             with self.rows.lock:
-                self.rows.learn({**self._channels, name: channel}, name, delivered, self._policy)
+                self.rows.learn(name, delivered)
                 lost = [row for row in channel.rows.values() if row.key not in channel.sending]
-                found = orphans(self._channels, lost, self.rows.clock.now, self._policy)
+                found = self.rows.situation(name).orphans(lost)
                 self.rows.write(DeliveryPlan(channel.health, tuple(found)), name)
             lock.release(stored=self.rows.save())
 
-    def _lock_of(self, name: str) -> ChannelLock:
-        return self._locks.of(name) if self._locks else ChannelLock()
+
+class Recorded(Protocol):
+    """The history's notifications, as the relay needs them. HistoryError where they cannot be read."""
+
+    def waiting(self) -> Sequence[Notification]:
+        """Return those that are not delivered yet."""
+
+    def notifications(self, *, since: float = 0.0, after: int = 0) -> Sequence[Notification]:
+        """Return all from that time on, or that were stored after the one of that id."""
+
+
+class Relay:
+    """Sender of what waits; what came of it stands in the locks' files, which the daemon takes in.
+
+    It expires and diverts nothing. `told` is called with each notification that was delivered. HistoryError
+    where the history cannot be read.
+    """
+
+    def __init__(
+        self,
+        senders: Mapping[str, Sender],
+        policy: Policy,
+        store: Recorded,
+        locks: Locks,
+        told: Callable[[Notification], None],
+        clock: SteadyClock | None = None,
+    ) -> None:
+        self._names = frozenset(senders)
+        self._store = store
+        self._told = told
+        self._locks = locks
+        clock = clock or SteadyClock()
+        policy = replace(policy, fallback=(), tell=None, expire=math.inf, merges=False)
+        waiting, past = self._waiting(), store.notifications(since=clock.now - REMEMBERED)
+        taken = {row.key for row in waiting}
+        receipts = {each.key: each.receipt for each in locks.delivered()}
+        known = [
+            replace(row, state="sent", receipt=receipts[row.key]) if row.key in receipts else row
+            for row in past
+            if row.key not in taken
+        ]
+        ended = [row for row in known if row.state != "waiting"]
+        self._settled = dict.fromkeys(senders, _settled_until(past, 0))
+        self.outbox = Outbox(
+            senders, policy, self._settle, ended, clock=clock, locks=locks, refresh=self._refresh
+        )
+        self.outbox.add(waiting)
+
+    def run(self, *, every: float, patience: float | None) -> None:
+        """Deliver until nothing is left, `patience` seconds at most; where that is None, for ever.
+
+        What is new is looked for each `every` seconds.
+        """
+        try:
+            end = time.monotonic() + (patience or 0.0)
+            while patience is None or (self.outbox.waiting and time.monotonic() < end):
+                self.outbox.start()
+                rests_until = time.monotonic() + every
+                while time.monotonic() < rests_until and (patience is None or self.outbox.waiting):
+                    time.sleep(0.05)
+                self._fetch()
+        finally:
+            self.outbox.stop(FAREWELL, more=False)
+
+    def _fetch(self) -> None:
+        try:
+            self.outbox.add(self._waiting())
+        except (HistoryError, OSError) as error:
+            log.warning("what waits cannot be looked up now: %s", error)
+
+    def _waiting(self) -> list[Notification]:
+        """Return what waits for our channels, and was delivered by nobody; tries of others do not count."""
+        delivered = {each.key: each for each in self._locks.delivered()}
+        return [
+            replace(row, attempts=0, next_try=0.0)
+            for row in self._store.waiting()
+            if row.channel in self._names and (row.key not in delivered or delivered[row.key].partly)
+        ]
+
+    def _refresh(self, channel: str) -> None:
+        """Take in what ended on the channel since it was looked up: we send alone now."""
+        ids = [row.id for row in [*self.outbox.rows.channel(channel).rows.values()] if row.id is not None]
+        after = min([self._settled[channel], *(number - 1 for number in ids)])
+        past = [row for row in self._store.notifications(after=after) if row.channel == channel]
+        self.outbox.rows.take_ended(row for row in past if row.state != "waiting")
+        self._settled[channel] = max(self._settled[channel], _settled_until(past, after))
+
+    def _settle(self, rows: Sequence[Notification]) -> None:
+        for row in rows:
+            if row.state == "sent":
+                self._told(row)
+
+
+def _settled_until(rows: Sequence[Notification], before: int) -> int:
+    """Return the id up to which no row waits, of rows in the order of storing; what ended stays as it is."""
+    ids = [row.id or 0 for row in rows]
+    waiting = [row.id or 0 for row in rows if row.state == "waiting"]
+    return min(waiting) - 1 if waiting else max(ids, default=before)

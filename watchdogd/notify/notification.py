@@ -99,11 +99,6 @@ class Message:
         return URGENT if self.urgent else self.status
 
     @property
-    def over(self) -> tuple[int, ...]:
-        """The incidents of which it tells the end."""
-        return tuple(item.incident for item in self.items if item.ended and item.incident is not None)
-
-    @property
     def threads(self) -> frozenset[str]:
         """Every thread that this belongs to: its own, and that of each incident."""
         return frozenset({self.thread, *(incident_thread(number) for number in self.incidents)})
@@ -145,9 +140,9 @@ class Notification:
     id: int | None = None
 
 
-def incident_thread(number: int) -> str:
-    """Return the thread of an incident."""
-    return f"incident-{number}"
+def incident_thread(number: int | None) -> str:
+    """Return the thread of an incident; empty where it is none."""
+    return "" if number is None else f"incident-{number}"
 
 
 def addressed(message: Message, channel: str, now: float, name: str) -> Notification:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from watchdogd.incidents.message_wording import first_line, fits
-from watchdogd.notify.channel_state import ChannelState
-from watchdogd.notify.delivery_timing import Policy
+from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.notification import ORDER, Message, Notification, addressed
 from watchdogd.system.text import excerpt, one_line, verbatim
 from watchdogd.units import format_duration, local_time
@@ -22,50 +21,43 @@ _NAMED = 20
 """Messages that are named by their first lines."""
 
 
-def hearers(
-    channels: Mapping[str, ChannelState], channel: str, now: float, policy: Policy
-) -> tuple[str, ...]:
-    """Return the channels on which something is said of `channel`."""
-    if policy.tell is None:
-        return ()
-    names = [name for name in policy.tell if name in channels] or list(channels)
-    return tuple(name for name in names if name != channel and not channels[name].health.broken(now, policy))
-
-
+@dataclass(frozen=True)
 class Reports:
     """Reports on one channel at one moment; `to` are the channels that hear it."""
 
-    def __init__(self, channel: str, to: Sequence[str], now: float, policy: Policy) -> None:
-        self._channel, self._to, self._now, self._policy = channel, to, now, policy
+    channel: str
+    to: Sequence[str]
+    now: float
+    policy: Policy
 
     def broken(self, failure: str, waiting: Sequence[Notification]) -> list[Notification]:
         """Return the report that it does not deliver."""
-        return self._say("WARNING", f"channel {self._channel} does not deliver: {failure}", waiting)
+        return self._say("WARNING", f"channel {self.channel} does not deliver: {failure}", waiting)
 
     def works(self) -> list[Notification]:
         """Return the report that it delivers again."""
-        return self._say("OK", f"channel {self._channel} delivers again", ())
+        return self._say("OK", f"channel {self.channel} delivers again", ())
 
     def partly(self, failure: str) -> list[Notification]:
         """Return the report that some recipients never get it."""
-        return self._say("WARNING", f"channel {self._channel} delivers to some only: {failure}", ())
+        return self._say("WARNING", f"channel {self.channel} delivers to some only: {failure}", ())
 
     def refused(self, row: Notification) -> list[Notification]:
         """Return the report that it takes others, but never this one."""
-        return self._say("WARNING", f"channel {self._channel} refused a message: {row.failure}", (row,))
+        return self._say("WARNING", f"channel {self.channel} refused a message: {row.failure}", (row,))
 
     def expired(self, gone: Sequence[Notification]) -> list[Notification]:
         """Return the report that these were given up; reports are not reported on: that would never end."""
         lost = [row for row in gone if not row.message.thread.startswith(ABOUT)]
         if not lost:
             return []
-        within = format_duration(self._policy.expire)
+        within = format_duration(self.policy.expire)
         count = "a message" if len(lost) == 1 else f"{len(lost)} messages"
-        text = f"channel {self._channel} did not deliver {count} within {within}; given up"
+        text = f"channel {self.channel} did not deliver {count} within {within}; given up"
         return self._say("WARNING", text, lost)
 
     def _say(self, status: str, text: str, about: Sequence[Notification]) -> list[Notification]:
-        command, text = self._policy.command, one_line(text)
+        command, text = self.policy.command, one_line(text)
         lines = [row.message.headline for row in about[:_NAMED]]
         if len(about) > len(lines):
             lines.append(f"… and {len(about) - len(lines)} more: {command} outbox")
@@ -73,21 +65,21 @@ class Reports:
         details = f"Not delivered so far:\n{listed}\n\n" if lines else ""
         look = (
             f"To see what waits, and why:\n{verbatim(f'{command} outbox')}\n"
-            f"To try it:\n{verbatim(f'{command} notify --test {self._channel}')}"
+            f"To try it:\n{verbatim(f'{command} notify --test {self.channel}')}"
         )
-        digits = hashlib.sha256(f"{self._channel} {text} {self._now}".encode()).hexdigest()[:16]
-        headline = first_line(status, self._policy.name, text)
-        whole = "" if fits(status, self._policy.name, text) else f"{text}\n\n"
+        digits = hashlib.sha256(f"{self.channel} {text} {self.now}".encode()).hexdigest()[:16]
+        headline = first_line(status, self.policy.name, text)
+        whole = "" if fits(status, self.policy.name, text) else f"{text}\n\n"
         message = Message(
             headline=headline,
             body=f"{whole}{details}{'No action needed.' if status == 'OK' else look}",
             status=status,
-            target=one_line(self._policy.name, 100),
+            target=one_line(self.policy.name, 100),
             thread=f"{ABOUT}{digits}",
-            at=self._now,
+            at=self.now,
             fact=text,
         )
-        return [addressed(message, name, self._now, message.thread) for name in self._to]
+        return [addressed(message, name, self.now, message.thread) for name in self.to]
 
 
 LIMIT = 15_000

@@ -9,7 +9,7 @@ from watchdogd.config.models import Config
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.notify.channel import Channel, Sender
-from watchdogd.notify.delivery_timing import Policy, QuietHours
+from watchdogd.notify.channel_state import Policy, QuietHours
 from watchdogd.notify.notification import Notification
 from watchdogd.system.times import LOCAL_ZONE, zone_named
 
