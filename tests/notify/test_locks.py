@@ -283,3 +283,35 @@ def test_what_a_relay_delivered_outlives_a_power_cut(
     synced.clear()
     lock.acknowledge(KEY, "C1 17.5", NOON)
     assert bool(synced) is keeps
+
+
+def test_a_lock_that_was_prepared_waits_for_no_disk_and_is_of_now(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = ChannelLock(Locks(home), "slack")
+    lock.prepare()
+    [draft] = (home.path / ".outbox").iterdir()
+    os.utime(draft, (1.0, 1.0))
+    monkeypatch.setattr(os, "fsync", pytest.fail)
+    lock.take()
+    [path] = (home.path / ".outbox").iterdir()
+    assert not path.name.startswith(".")
+    assert path.stat().st_mtime > 1.0  # else another node would take it for abandoned
+    with pytest.raises(LockedError, match=r"process \d+ on .* is sending on it"):
+        ChannelLock(_relay(home), "slack").take()
+
+
+def test_what_is_prepared_is_left_behind_by_nobody(home: Home) -> None:
+    lock = ChannelLock(Locks(home), "slack")
+    lock.prepare()
+    lock.close()
+    assert _files(home) == []
+    lock.prepare()
+    [draft] = (home.path / ".outbox").iterdir()
+    draft.unlink()
+    assert lock.take() == []  # written anew
+    of_a_dead_one = draft.with_name(".0123.another-node.17.89ab")
+    of_a_dead_one.touch()
+    os.utime(of_a_dead_one, (1.0, 1.0))
+    ChannelLock(Locks(home), "mail").prepare()
+    assert of_a_dead_one.name not in _files(home)

@@ -143,10 +143,10 @@ class Rows:
             self.stirred.add(name)
             self.lock.notify_all()
 
-    def wait(self, name: str, seconds: float | None) -> None:
-        """Wait until that time has passed (None: for ever), or rows came for the channel."""
+    def wait(self, name: str, seconds: float | None) -> bool:
+        """Wait until that time has passed (None: for ever), or rows came for the channel: then true."""
         with self.lock:
-            self.lock.wait_for(lambda: name in self.stirred, seconds)
+            return self.lock.wait_for(lambda: name in self.stirred, seconds)
 
     def wait_for(self, rows: Sequence[Notification], seconds: float) -> None:
         """Wait until none of these waits any more, or that time has passed."""

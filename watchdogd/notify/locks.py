@@ -28,7 +28,16 @@ from watchdogd.home.layout import Home
 from watchdogd.home.lease import server_age
 from watchdogd.home.lease_record import NOBODY, Holder, lives, myself
 from watchdogd.notify.delivery_plan import Delivered
-from watchdogd.system.smallfile import NoPlainFileError, create_file, open_plain, parse_json, read_head
+from watchdogd.system.smallfile import (
+    NoPlainFileError,
+    create_file,
+    host_name,
+    link,
+    open_plain,
+    parse_json,
+    read_head,
+    write_draft,
+)
 
 STALE = 120.0
 """Seconds after which a lock that nobody renewed counts as given up: several servers' deadlines in a row."""
@@ -100,17 +109,23 @@ class Locks:
             for each in journal.delivered
         ]
 
-    def remove(self, journals: Sequence[Journal]) -> None:
+    def remove(self, journals: Iterable[Journal]) -> None:
         """Remove files to which nobody writes any more: what they tell is in the history."""
         for journal in journals:
             if journal.over:
                 journal.path.unlink(missing_ok=True)
-        names = os.listdir(self.folder) if journals else ()
-        drafts = (self.folder / name for name in names if name.startswith("."))
-        for draft in drafts:  # of those who were killed
+
+    def draft(self, channel: str, text: str) -> str:
+        """Write a lock that is not taken yet; returns its path. Those of who was killed are removed."""
+        self.home.make_folder(self.folder)
+        mine = f".{host_name()}.{os.getpid()}."
+        for name in os.listdir(self.folder):
+            path = self.folder / name
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - draft.lstat().st_mtime > DRAFTS:
-                    draft.unlink()
+                if name.startswith(".") and mine not in name and time.time() - path.lstat().st_mtime > DRAFTS:
+                    path.unlink()
+        whole = text.ljust(_SIZE - 1) + "\n"
+        return write_draft(str(self.folder / _digest(channel)), whole, self.home.file_mode, self.home.group)
 
     def refuse(self, journals: Iterable[Journal]) -> None:
         """Raise LockedError where somebody else holds one of these."""
@@ -154,10 +169,25 @@ class ChannelLock:
     def __init__(self, locks: Locks | None, channel: str) -> None:
         self._locks = locks
         self._channel = channel
+        self._draft = ""
         self._path: Path | None = None
         self._end = 0
         self._blank = True
         self._before: list[Journal] = []
+
+    def prepare(self) -> None:
+        """Write it to disk beforehand, so that whoever takes it need not wait for that."""
+        if self._locks and not (self._locks.keeps or self._draft):
+            with contextlib.suppress(OSError, WatchdogError):
+                draft = partial(self._locks.draft, self._channel, _line({"holder": asdict(self._locks.me)}))
+                self._draft = self._locks.attempt(draft)
+
+    def close(self) -> None:
+        """Leave nothing behind that was prepared."""
+        if self._locks and self._draft:
+            with contextlib.suppress(OSError, WatchdogError):
+                self._locks.attempt(partial(os.unlink, self._draft))
+            self._draft = ""
 
     def take(self) -> Sequence[Delivered]:
         """Take it; returns what earlier holders delivered.
@@ -202,11 +232,7 @@ class ChannelLock:
         begun = _line({"holder": asdict(locks.me)})
         if locks.keeps:  # one file a channel, however often it is taken until a daemon comes
             begun += "".join(_line(asdict(each)) for journal in before for each in journal.delivered)
-        locks.home.make_folder(locks.folder)
-        try:
-            create_file(str(path), begun.ljust(_SIZE - 1) + "\n", locks.home.file_mode, locks.home.group)
-        except FileExistsError:
-            raise LockedError("another process is sending on it") from None
+        self._claim(locks, path, begun)
         try:
             locks.refuse(locks.journals(self._channel))  # all were removed, and somebody began with 1 again
         except LockedError:
@@ -219,6 +245,23 @@ class ChannelLock:
         else:
             self._before = before
         return [each for journal in journals for each in journal.delivered]
+
+    def _claim(self, locks: Locks, path: Path, begun: str) -> None:
+        """Make the lock's file, of the draft that was prepared, where there is one still."""
+        draft, self._draft = self._draft, ""
+        locks.home.make_folder(locks.folder)
+        try:
+            os.utime(draft)  # it counts from now
+        except OSError:
+            draft = "" if locks.keeps else locks.draft(self._channel, begun)
+        try:
+            if not (draft and link(draft, str(path))):  # a relay's outlives a power cut
+                create_file(str(path), begun.ljust(_SIZE - 1) + "\n", locks.home.file_mode, locks.home.group)
+        except FileExistsError:
+            raise LockedError("another process is sending on it") from None
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(draft)
 
     def _note(self, said: dict[str, Any]) -> None:
         if self._path and self._locks:

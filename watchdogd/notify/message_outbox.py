@@ -32,6 +32,8 @@ HEAD_START = 0.02
 writing, would have each message wait for its turn a dozen times."""
 FAREWELL = 20.0
 """Seconds for a message that is on its way as a relay ends: a server's deadline and more."""
+CALM = 1.0
+"""Seconds without anything to do after which a channel prepares its lock for the next message."""
 LOOK = 60.0
 """Seconds after which a channel that waits looks at the clock at the latest: it may have been set."""
 
@@ -127,9 +129,11 @@ class Outbox:
             idle = not self.rows.channel(worker.name).rows
             if stop_at is not None and (idle or time.monotonic() + max(wait, 0.0) >= stop_at):
                 worker.sender.close()
+                worker.lock.close()
                 return
-            if wait > 0:
-                self.rows.wait(worker.name, None if idle and wait == math.inf else min(wait, LOOK))
+            if wait > 0 and not self.rows.wait(worker.name, min(wait, CALM)) and wait > CALM:
+                worker.lock.prepare()
+                self.rows.wait(worker.name, None if idle and wait == math.inf else min(wait, LOOK) - CALM)
 
     def add(self, notifications: Iterable[Notification]) -> None:
         """Deliver these, which are stored already; one whose key was here before is left alone.
