@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.remediation.test_suspicions import behind, node
-from watchdogd.batch.run_models import FAIR, WEAK, Suspect
+from watchdogd.batch.run_models import ASIDE, FAIR, Suspect
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.stack_models import Frame, LoopLooks
 from watchdogd.remediation import slow_suspects, suspects
@@ -169,7 +169,7 @@ def test_who_has_steps_of_its_own_is_not_sure() -> None:
 def test_where_work_is_queued_for_a_gpu_the_stacks_say_little() -> None:
     """A rank that writes the log waits for its GPU in a line of the user's own."""
     guards = [rank(each, 19 if each == 0 else 2, synchronous=False) for each in range(SIZE)]
-    assert [each.strength for each in slow_suspects.of_slow([], guards)] == [WEAK]
+    assert [each.strength for each in slow_suspects.of_slow([], guards)] == [ASIDE]
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ def test_a_slow_node_and_its_gpu() -> None:
     ("changed", "said", "strength"),
     [
         ({"temperature_c": 92.0, "slowdown_c": 93.0}, "is at 92 °C, the others at 60 °C", FAIR),
-        ({"temperature_c": 85.0, "slowdown_c": 93.0}, "is at 85 °C, the others at 60 °C", WEAK),
-        ({"temperature_c": 85.0}, "is at 85 °C, the others at 60 °C", WEAK),
+        ({"temperature_c": 85.0, "slowdown_c": 93.0}, "is at 85 °C, the others at 60 °C", ASIDE),
+        ({"temperature_c": 85.0}, "is at 85 °C, the others at 60 °C", ASIDE),
         ({"temperature_c": 75.0}, "", 0),
         ({"power_cap_w": 500.0}, "is limited to 500 W, the others to 700 W", FAIR),
         ({"power_cap_w": 690.0}, "", 0),
@@ -216,6 +216,24 @@ def test_what_differs_from_gpus_at_like_work(changed: dict[str, float], said: st
     cards_of[1] = (*cards_of[1][:3], replace(usual, index=3, **changed))  # type: ignore[arg-type]
     found = list(slow_suspects.of_slow([node(1, gpus=cards_of[0]), node(2, gpus=cards_of[1])], []))
     assert found == ([Suspect("GPU", said, strength, node="n2", gpu=3)] if said else [])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"links": {"mlx5_0 port 1, symbol_error": 3}},
+        {"gpus": (Gpu(0, throttled=("sw thermal slowdown",)), *(Gpu(each) for each in range(1, 4)))},
+        {"gpus": tuple(Gpu(each, utilisation=98.0, clock_mhz=1980.0, temperature_c=60.0 + 30 * (not each))
+                       for each in range(4))},
+    ],
+)  # fmt: skip
+def test_what_only_stands_beside_who_is_slow_is_not_in_the_first_line(more: dict[str, object]) -> None:
+    nodes = [node(1), node(2), replace(node(3), **more)]  # type: ignore[arg-type]
+    guards = [rank(each, 18 if each == 5 else 2) for each in range(12)]
+    found = suspects.merge(slow_suspects.of_slow(nodes, guards))
+    assert len([*found.lines()]) == 2
+    assert found.words().endswith("the others 0.19 s, mostly in __getitem__ (data.py)")
+    assert found.words().startswith("rank 5 ")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
+from watchdogd.batch.run_models import ASIDE, FAIR, SURE, WEAK, Suspect
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused
 from watchdogd.parsers.nccl_ras_models import RasMember
@@ -283,7 +283,7 @@ EXPECTED = {rank: f"n{rank // 4 + 1}" for rank in range(SIZE)}
          [Suspect("Guard", "is at step 40, the others at 41", FAIR, 1, "n1", pid=101)]),
         # each has steps of its own
         ([guard(rank, 41 + rank) for rank in range(SIZE)],
-         [Suspect("Guard", "is at step 41, the others at 45", WEAK, 0, "n1", pid=100)]),
+         [Suspect("Guard", "is at step 41, the others at 45", ASIDE, 0, "n1", pid=100)]),
         ([guard(rank) for rank in range(4)], []),
         ([guard(rank, function="save" if rank > 3 else "backward") for rank in range(SIZE)], []),
         ([guard(rank, function=f"f{rank % 2}") for rank in range(SIZE)], []),
@@ -300,7 +300,7 @@ def test_a_node_whose_guards_are_all_silent_may_not_see_the_call_yet() -> None:
     """NFS keeps for a minute that a file is not there."""
     expected = {rank: f"n{rank // 4 + 1}" for rank in range(12)}
     found = list(accusations.of_guards([guard(rank) for rank in range(8)], expected))
-    assert {each.rank: each.strength for each in found} == dict.fromkeys(range(8, 12), WEAK)
+    assert {each.rank: each.strength for each in found} == dict.fromkeys(range(8, 12), ASIDE)
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,9 @@ class Sign:
     strength: Strength = Strength.STRONG
 
 
-WEAK, FAIR, SURE = 1, 2, 3
-"""How much an accusation says: beside others, by itself with a question mark, by itself."""
+ASIDE, WEAK, FAIR, SURE = 0, 1, 2, 3
+"""How much an accusation says: nothing but that it is so, beside others, by itself with a question mark, by
+itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,8 @@ class Suspect:
     """A node, rank or process that may hold a run up, as one source has it.
 
     `what` it does, in words that go on after its name (`has not entered AllReduce 1139`); `source` in a word
-    (`NCCL`); `strength` WEAK, FAIR or SURE. Who it is by what is known: `rank` in the whole run, `node` by
-    name, `gpu` as its tool counts it, `pid`.
+    (`NCCL`); `strength` ASIDE, WEAK, FAIR or SURE. Who it is by what is known: `rank` in the whole run,
+    `node` by name, `gpu` as its tool counts it, `pid`.
     """
 
     source: str

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median_high
 
-from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
+from watchdogd.batch.run_models import ASIDE, FAIR, SURE, WEAK, Suspect
 from watchdogd.plugins.gpu_health import activity
 from watchdogd.plugins.gpu_health.activity import NamedGpu
 from watchdogd.probe.node_ranks import NodeRanks
@@ -65,7 +65,7 @@ def of_guards(
     if few(len(late), len(steps)):
         strength = SURE if usual - low == 1 and len(steps) > 2 else FAIR  # ranks in step differ by one
         if 2 * sum(step == usual for step in steps.values()) < len(steps):
-            strength = WEAK  # each has steps of its own
+            strength = ASIDE  # each has steps of its own
         for each in late:
             what = f"is at step {each.step}, the others at {usual}"
             yield Suspect(GUARD, what, strength, each.rank, each.node, pid=each.pid)
@@ -73,7 +73,7 @@ def of_guards(
     if ranked and (len(expected) == 1 or few(len(mute), len(expected))):
         reached = {short(each.node) for each in ranked}  # NFS may show a whole node the call a minute late
         for rank in mute:
-            strength = FAIR if short(expected[rank]) in reached else WEAK
+            strength = FAIR if short(expected[rank]) in reached else ASIDE
             yield Suspect(GUARD, "does not answer its Guard's call", strength, rank, expected[rank])
     yield from _of_stacks(ranked, all_wrote=len({each.rank for each in ranked}) == size)
 

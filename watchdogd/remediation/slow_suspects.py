@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import inf, log, sqrt
 from statistics import median
 
-from watchdogd.batch.run_models import FAIR, SURE, WEAK, Suspect
+from watchdogd.batch.run_models import ASIDE, FAIR, SURE, WEAK, Suspect
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.stack_models import Frame, LoopLooks
 from watchdogd.plugins.gpu_health import activity
@@ -45,16 +45,21 @@ def few(part: int, whole: int) -> bool:
 
 
 def of_slow(nodes: Sequence[NodeRanks], guards: Sequence[Process]) -> Iterator[Suspect]:
-    """Return who may slow the run down; a rank or node with what is wrong with its GPU is sure."""
+    """Return who may slow the run down; a rank or node with what is wrong with its GPU is sure.
+
+    What is wrong with other GPUs says little where it is measured who is slow.
+    """
     gpus = [*_of_gpus(nodes)]
+    measured = [*((each, "") for each in nccl_suspects.of_slow(nodes)), *_of_guards(guards)]
+    most = ASIDE if any(slow.strength > WEAK for slow, _ in measured) else SURE
     told: set[Suspect] = set()
-    for slow, stands in (*((each, "") for each in nccl_suspects.of_slow(nodes)), *_of_guards(guards)):
+    for slow, stands in measured:
         if found := _of_its_gpu(slow, gpus, nodes):
             told.add(found[0])
             yield _explained(slow, found[0], own=found[1])
         else:
             yield replace(slow, what=slow.what + stands)
-    yield from (each for each in gpus if each not in told)
+    yield from (replace(each, strength=min(each.strength, most)) for each in gpus if each not in told)
     yield from of_links(nodes)
 
 
@@ -77,7 +82,7 @@ def _of_guards(guards: Sequence[Process]) -> Iterator[tuple[Suspect, str]]:
         return
     others = median(seconds for each, seconds in _seconds(found, apart=bool(apart)) if each not in slow)
     where = "" if apart else " of its own"
-    fair = FAIR if all(looks.synchronous for looks in found.values()) else WEAK
+    fair = FAIR if all(looks.synchronous for looks in found.values()) else ASIDE
     for members in _by_node(slow, found):
         took = max(seconds for each, seconds in _seconds(found, apart=bool(apart)) if each in members)
         stands = "" if apart else f", mostly in {_usual_place(found[members[0]])}"
@@ -223,7 +228,7 @@ def _beside(gpu: Gpu, busy: Sequence[Gpu]) -> Iterator[Suspect]:
     if warm := _odd(gpu.temperature_c, heat, lambda own, usual: own >= usual + HOTTER):
         near = gpu.slowdown_c is not None and (gpu.temperature_c or 0.0) >= gpu.slowdown_c - TOO_HOT
         what = f"is at {gpu.temperature_c:.0f} °C, the others at {warm:.0f} °C"
-        yield Suspect(GPU, what, FAIR if near else WEAK)
+        yield Suspect(GPU, what, FAIR if near else ASIDE)
 
 
 def _odd(
@@ -246,7 +251,7 @@ def _works(gpu: Gpu) -> bool:
 def of_links(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
     """Accuse the few nodes whose links count errors while they are looked at; a few errors are normal."""
     for name, most in _odd_links({node.node: node.links for node in nodes}):
-        yield Suspect(LINK, f"counts errors on a link just now ({most})", WEAK, node=name)
+        yield Suspect(LINK, f"counts errors on a link just now ({most})", ASIDE, node=name)
 
 
 def notes(nodes: Sequence[NodeRanks]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from watchdogd.batch.run_models import SURE, WEAK, Suspect
+from watchdogd.batch.run_models import ASIDE, SURE, WEAK, Suspect
 from watchdogd.stacks import stack_folding
 
 CAUSE = "process"
@@ -31,8 +31,8 @@ class Culprit:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Return the strongest that is said, and how many sources say something."""
-        return self.said[0].strength, len({each.source for each in self.said})
+        """Return the strongest that is said, and how many sources accuse."""
+        return self.said[0].strength, len({each.source for each in self.said if each.strength > ASIDE})
 
     @property
     def is_node(self) -> bool:
