@@ -143,14 +143,16 @@ $(VENV)/examples/ready: pyproject.toml | $(VENV)/developing
 		$(VENV)/examples/bin/python -c 'import deepspeed, lightning, mlflow, transformers.trainer, wandb' || { touch $@.failed; false; }
 	touch $@
 
-# The oldest versions of our libraries that pyproject.toml allows; one after the other, since all build in this folder.
-$(VENV)/lowest/ready: pyproject.toml scripts/lowest.py | $(VENV)/developing $(filter %/examples/ready,$(ENVIRONMENTS))
+# The oldest versions of our libraries that pyproject.toml allows. Watchdogd itself is not built there but found by its
+# path: two builds at once would write to the same files of this folder, and none waits for the other's network.
+$(VENV)/lowest/ready: pyproject.toml scripts/lowest.py | $(VENV)/developing
 	rm -f $@.failed
 	$(PYTHON) -m venv $(VENV)/lowest
-	$(PYTHON) scripts/lowest.py > $(VENV)/lowest/constraints
+	$(PYTHON) scripts/lowest.py > $(VENV)/lowest/requirements
 	set -- $(VENV)/lowest/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
-		-c $(VENV)/lowest/constraints --editable '.[apprise,postgres,prometheus,stacks]' aiosmtpd hypothesis \
-		pytest pytest-randomly pytest-timeout && { "$$@" || "$$@"; } || { touch $@.failed; false; }
+		-r $(VENV)/lowest/requirements aiosmtpd hypothesis pytest pytest-randomly pytest-timeout && \
+		{ "$$@" || "$$@"; } || { touch $@.failed; false; }
+	echo '$(CURDIR)' > "$$(echo $(VENV)/lowest/lib/python3*/site-packages)/watchdogd.pth"
 	touch $@
 
 clean:

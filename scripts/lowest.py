@@ -1,4 +1,4 @@
-"""The oldest versions of what watchdogd needs that pyproject.toml allows, as constraints for pip."""
+"""The oldest versions of what watchdogd needs that pyproject.toml allows, as requirements for pip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXTRAS = ("apprise", "postgres", "prometheus", "stacks")
 
 def lowest(requirement: str) -> str:
     """`APScheduler==3.10.4` of `APScheduler>=3.10.4,<4`; ValueError where no lower bound is given."""
-    if not (found := re.fullmatch(r"([\w.-]+)(?:\[[\w,]+\])?>=([\w.]+)(?:,.*)?", requirement)):
+    if not (found := re.fullmatch(r"([\w.-]+(?:\[[\w,]+\])?)>=([\w.]+)(?:,.*)?", requirement)):
         raise ValueError(f"pyproject.toml: '{requirement}' has no lower bound: write NAME>=VERSION")
     return f"{found[1]}=={found[2]}"
 
