@@ -407,6 +407,22 @@ def test_charts_have_the_times_of_the_text_before_and_after_clocks_are_set(
         assert seen.complaints == []
 
 
+def test_a_time_with_seconds_has_room_at_the_edge_of_a_chart(
+    browser: Browser, evening: PageContent, tmp_path: Path
+) -> None:
+    begin = evening.at - 120
+    few = ChartLine("used", ((begin, 1.0), (evening.at, 2.0)))
+    young = replace(evening, since=begin, runs=(), charts=(replace(evening.charts[0], lines=(few,)),))
+    file = tmp_path / "page.html"
+    file.write_text(render(young))
+    with tab(browser) as seen:
+        seen.page.goto(file.as_uri())
+        plot, over = (seen.page.locator(each).first.bounding_box() for each in (".plot", ".u-over"))
+        assert plot
+        assert over
+        assert plot["x"] + plot["width"] - over["x"] - over["width"] >= 30
+
+
 def shown_time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, ZoneInfo('Europe/Berlin')):%d Mar %H:%M}"
 

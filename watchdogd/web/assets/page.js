@@ -71,6 +71,7 @@
       series: [{ label: "time", value: (_, time) => (time == null ? "–" : hour(clock(time))) }, ...series],
       axes: [{ ...axis, values: TICKS, space: 90 }, { ...axis, size: 70, values: (_, ticks) => ticks.map(text), ...(chart.unit === "s" ? { incrs: STEPS } : {}) }],
       legend: { show: chart.lines.length > 1 },
+      ...(end - begin < 900 ? { padding: [null, 32, null, null] } : {}), // half of a label with seconds
     };
     return new uPlot(options, [times, ...chart.values.map(column)], box);
   };
