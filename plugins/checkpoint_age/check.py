@@ -1,23 +1,23 @@
 """checkpoint_age: how much work would be lost, and would the newest checkpoint load.
 
-A run that trains well and saves nothing loses everything at the first fault. The newest checkpoint, told
-by its name's pattern and its time, may be as old as `checkpoint_every` with an allowance for saving,
-counted while the run trains: time in the queue does not count. Jobs too short for that, which end one after
-another without any, are told by the work that they lost together.
+A run that trains well and saves nothing loses everything at the first fault. The newest checkpoint, found by
+the pattern of its name and by its time, may be as old as `checkpoint_every` plus an allowance for saving.
+Only time in which the run trains counts, not time in the queue. Jobs too short for that, which end one after
+another without a checkpoint, are reported by the work that they lost together.
 
-A checkpoint that is empty, much smaller than the ones before it, or still marked incomplete long after
-it was begun, would not load: that is told as well. Where DeepSpeed's `latest` or Megatron's
-`latest_checkpointed_iteration.txt` lies beside them, one that is newer than that file and further than the
-step in it is not finished. One that is being written just now is not judged.
+A checkpoint that is empty, much smaller than the ones before it, or still marked as incomplete long after it
+was begun, would not load: that is reported as well. If DeepSpeed's `latest` or Megatron's
+`latest_checkpointed_iteration.txt` lies beside them, a checkpoint that is newer than this file, with a later
+step than the one in it, is not finished. One that is being written right now is not judged.
 
-Files of one step are one checkpoint. Each is held against the whole one before it: shards that are missing,
-empty or short, and a tracker that names what is not there or not whole, are a WARNING, and CRITICAL where no
-whole one younger than twice `checkpoint_every` is left. Fewer whole ones than `keep` are a WARNING too. How
-long a save takes (`save_time`), as far as the times of its files tell, and the share of the time that goes
-into it (`save_share`) are metrics.
+Files of one step are one checkpoint. Each is compared with the complete one before it. Missing, empty or
+short shards, and a tracker file that names a missing or incomplete checkpoint, are a WARNING; it is CRITICAL
+if no complete one younger than twice `checkpoint_every` is left. Fewer complete ones than `keep` are a
+WARNING too. The duration of a save (`save_time`, as far as the times of its files show it) and the share of
+time spent on saving (`save_share`) are metrics.
 
-What a checkpoint usually weighs, and how often one comes, is what the disks' forecast counts with. One that
-grows is a sign that the run works: log_staleness waits for as long as it does, two hours at most.
+The disks' forecast uses the usual size and interval of checkpoints. A growing checkpoint is a sign that the
+run works: log_staleness waits as long as it grows, two hours at most.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ _JOBS = 100
 class Checkpoints:
     """Newest checkpoints, how they grow, and since when there could be one.
 
-    `worked`: the present job, its begin, and the last look at it; `lost`: of each job before it that saved
-    nothing the begin and the seconds of work.
+    `worked`: the present job, its start, and the last look at it. `lost`: start and seconds of work of each
+    earlier job that saved nothing.
     """
 
     inventory: CheckpointInventory = field(default_factory=CheckpointInventory)
@@ -84,12 +84,12 @@ def checkpoint_age(
     allowance: Duration | None = None,
     keep: int = 2,
 ) -> Iterator[Result | Checkpoints]:
-    """Checkpoints come in time, are whole, and the next one has room.
+    """Checkpoints come in time, are complete, and there is room for the next one.
 
     checkpoints: pattern of their files or folders
-    checkpoint_every: how often one should come; left out: only their content is judged
-    allowance: how late one may be; left out: a quarter of checkpoint_every, 10 minutes at least
-    keep: so many whole ones should be there, once there were as many
+    checkpoint_every: how often one should come; default: only their content is judged
+    allowance: how late one may be; default: a quarter of checkpoint_every, at least 10 minutes
+    keep: so many complete ones should exist, once there were as many
     """
     works = working(run, snapshot)
     stands = run is not None and not (run.progress and run.progress.recent(now))
@@ -173,7 +173,7 @@ def _unread(error: OSError) -> Advice:
 def _lost(works: Working, known: Checkpoints, came: float, now: float) -> list[float]:
     """Return the seconds that each earlier job worked in vain since the last checkpoint.
 
-    Jobs that ended as they began are left out.
+    Jobs that ended right after their start are left out.
     """
     lost = [each for each in known.lost if each[0] > came]
     if works.job:
@@ -189,9 +189,9 @@ def _lost(works: Working, known: Checkpoints, came: float, now: float) -> list[f
 def _sound(
     kept: CheckpointInventory, now: float, every: float | None, keep: int, *, reported: bool
 ) -> Result:
-    """Judge whether enough of them would load, beside those before them and what their tracker names.
+    """Judge whether enough checkpoints would load, by those before them and by their tracker.
 
-    `reported`: that something is wrong with the newest one is reported already.
+    `reported`: a fault of the newest one is reported already.
     """
     sound = [one for one in kept.known.values() if one.sound]
     flaws = {
@@ -215,7 +215,7 @@ def _sound(
 
 
 def _pointer(kept: CheckpointInventory, flaws: Mapping[str, str]) -> Iterator[str]:
-    """Say what is wrong with the checkpoint that a tracker names, from which a new job would go on."""
+    """Return what is wrong with the checkpoint that a tracker names, and from which a new job would start."""
     for folder in {os.path.dirname(path) for path in kept.known}:
         tracker = checkpoint_files.find_tracker(folder)
         if tracker is None:
@@ -229,7 +229,7 @@ def _pointer(kept: CheckpointInventory, flaws: Mapping[str, str]) -> Iterator[st
 
 
 def _saving(kept: CheckpointInventory, every: float | None) -> dict[str, Metric]:
-    """Return how long a save takes, and what share of the time goes into saving."""
+    """Return how long a save takes, and the share of time spent on saving."""
     seconds, usual = kept.save_time, checkpoint_inventory.usual_cadence(kept, every=every)
     if seconds is None:
         return {}
@@ -241,7 +241,7 @@ _KEEP = Advice("Keep the one before it, and see why this one was not written who
 
 
 def _content(kept: CheckpointInventory, now: float) -> Result:
-    """Judge the newest one: empty, much smaller than those before it, or given up half-way."""
+    """Judge the newest one: empty, much smaller than those before it, or abandoned half-way."""
     path, newest = max(kept.known.items(), key=lambda item: (item[1].changed, item[0]))
     quiet = now - newest.changed
     if newest.mark:
@@ -268,14 +268,14 @@ def _content(kept: CheckpointInventory, now: float) -> Result:
 
 
 def _room(kept: CheckpointInventory, every: float | None) -> Iterator[Result]:
-    """Report for how many more there is room on their file system; disk_quota knows of quotas too."""
+    """Report how many more fit on their file system; quotas are the business of disk_quota."""
     path, usual = next(iter(kept.known), ""), checkpoint_inventory.usual_cadence(kept, every=every)
     if not path or not usual:
         return
     try:
         stat = os.statvfs(os.path.dirname(path))
     except OSError:
-        return  # disk_quota says what is wrong with a file system
+        return  # disk_quota reports problems of a file system
     free = stat.f_bavail * stat.f_frsize
     more = usual.room(free)
     text = f"room for {more} more checkpoint{'s' if more != 1 else ''} of {format_size(usual.size)}"

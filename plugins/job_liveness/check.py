@@ -1,23 +1,24 @@
-"""job_liveness: does the run's job live, will the waiting one ever start, and how did the last one end.
+"""job_liveness: is the run's job alive, will a waiting one ever start, and how did the last one end.
 
-It asks Slurm once a round for all runs together. A run is found by its job name and its users, so array
+Slurm is asked once a round for all runs together. A run is identified by its job name and its users, so array
 tasks, requeues and dependency chains are one run.
 
-**Running** is fine; suspended, or completing for too long, is told. **Waiting** is fine as long as it
-can end: a reason that does not pass by itself (a dependency that can never be satisfied, a hold, a limit
-of the partition or the account) is told with the command that mends it. A job held by its user is one
-WARNING with the release line, since that is how people pause a run.
+**Running** is fine; being suspended, or completing for too long, is reported. **Waiting** is fine as long as
+it can end: a reason that does not pass by itself (a dependency that can never be satisfied, a hold, a limit
+of the partition or the account) is reported with the command that fixes it. A job held by its user is one
+WARNING with the command that releases it, since that is how people pause a run.
 
-**Gone** is said only when a second source (sacct, scontrol) agrees, or after `absent_after`; then with
-how it ended, by whom it was cancelled, and why: the cause is sought at the end of the run's log and of the
-job's own StdOut and StdErr. A job that its owner cancelled, or that ended well with nothing behind it, is a
-WARNING, any other end is CRITICAL. A node's failure that accounting knows is told at once. A controller that
-does not answer, answers with nothing, or accounting that lags behind is UNKNOWN, never "gone".
+A run is **gone** only if a second source (sacct, scontrol) agrees, or after `absent_after`. The message then
+says how it ended, who cancelled it, and why: the cause is searched at the end of the run's log and of the
+job's own StdOut and StdErr. A job that its owner cancelled, or that ended well with nothing queued behind it,
+is a WARNING; any other end is CRITICAL. A node failure that accounting knows is reported at once. A
+controller that does not answer or answers with nothing, and accounting that lags behind, are UNKNOWN, never
+"gone".
 
-A task that fails and is replaced by the next is a notice, told once. Jobs that end within minutes, one
-after another, or one that is requeued as quickly time and again, are a crash loop: told before the whole
-array is burnt. A kill switch that nobody obeys, or that is left in front of waiting jobs, is told too, as is
-the end of the walltime with nothing queued behind it.
+A task that fails and is replaced by the next one is a notice, reported once. Jobs that end within minutes,
+one after another, or one job that is requeued as quickly again and again, are a crash loop, reported before
+the whole array is burnt. Also reported: a kill switch that nobody obeys, or that is still set while jobs
+wait; and the end of the walltime with nothing queued behind it.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ if TYPE_CHECKING:
 
 
 def kill_switch(*places: str) -> KillSwitch | None:
-    """Return the kill switch as it was set first in one of its places, or None.
+    """Return the kill switch, from the first of its places in which it is set, or None.
 
-    One that cannot be read is set all the same. A folder is none: it is a mistake in config.toml, and no
+    One that cannot be read counts as set. A folder does not count: it is a mistake in config.toml, and no
     Guard stops for it.
     """
     touches = []
@@ -113,20 +114,20 @@ def job_liveness(
     checkpoints: str = "",
     written: tuple[str, ...] = (),
 ) -> Iterator[Result | JobHistory]:
-    """State of the run: running, waiting, waiting for ever, or gone, and how it ended.
+    """Whether the run is running, waiting, waiting for ever, or gone, and how it ended.
 
-    absent_after: how long a job must be out of the queue before it counts as gone where no second source
-        says so; left out: 2m, for plain processes at once
+    absent_after: how long a job must be out of the queue before it counts as gone without a second source;
+        default: 2m, for plain processes at once
     min_queued: further jobs that should be waiting behind the running one
     obey_within: how long a job may go on after its kill switch was set
     estimate_late: how far the estimate of a waiting job's start may lie in the past
     completing_for: how long a job may be COMPLETING
     crash_within: a job that fails sooner than this after its start has crashed
-    crashes: so many crashes one after another are a crash loop
-    walltime_left: with less time than this left, a further job should be queued; at most a tenth of the
-        job's own time limit
-    log: pattern of the run's logs, whose last words tell why a job ended
-    checkpoints: pattern of its checkpoints: from the newest one on the work of a job that ended badly is lost
+    crashes: how many crashes in a row are a crash loop
+    walltime_left: a further job should be queued once less time than this is left; at most a tenth of
+        the job's own time limit
+    log: pattern of the run's logs, whose last lines tell why a job ended
+    checkpoints: pattern of its checkpoints: the work since the newest one is lost if a job ends badly
     written: files that watchdogd writes (pulses, status logs), which are never the run's log
     """
     if snapshot is None:
@@ -157,7 +158,7 @@ def job_liveness(
 
 
 def _absent_after(configured: float | None, snapshot: Snapshot) -> float:
-    """Return 0 for a process, which is gone where it is not there: there is no controller between."""
+    """Return 0 for a process, since no controller stands between: it is gone if it is not there."""
     if configured is not None:
         return configured
     return 0.0 if snapshot.backend == "process" else 120.0
@@ -172,7 +173,7 @@ def judge(
     post_mortem_of: PostMortemOf,
     now: float,
 ) -> tuple[JobHistory, list[Result]]:
-    """Return the next state and the results, the run itself first. Pure but for `post_mortem_of`."""
+    """Return the next state and the results, the run itself first. Pure except for `post_mortem_of`."""
     trouble = _trouble(run, snapshot, history)
     if trouble:
         ask = ASK_SLURM if snapshot.jobs is None and snapshot.backend == "slurm" else ()
@@ -195,7 +196,7 @@ def judge(
 
 
 def _counted(result: Result, situation: RunSituation, history: JobHistory) -> Result:
-    """Add to the result about the run its jobs in numbers and in a word."""
+    """Add the run's jobs, in numbers and in a word, to the result about the run."""
     metrics, left = _metrics(situation), situation.time_left
     numbers = {name: metric.value for name, metric in metrics.items()}
     cancelled = result.kind == "gone" and history.last is not None and history.last.cancelled_by
@@ -211,12 +212,12 @@ def _counted(result: Result, situation: RunSituation, history: JobHistory) -> Re
 
 
 def _unseen(why: str) -> Result:
-    """Report that nothing can be said of it."""
+    """Report that the run's state is not known."""
     return dataclasses.replace(unknown(why), run_state="?")
 
 
 def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
-    """Return why nothing can be said, or empty."""
+    """Return why the run's state is not known, or empty."""
     if snapshot.jobs is None:
         return f"{snapshot.trouble}, job state not known"
     for job in snapshot.jobs:
@@ -226,7 +227,7 @@ def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
         return ""
     counted = run.users or snapshot.users
     ended = {end.raw_id for end in snapshot.endings or () if end.over}
-    before = {*history.observed.items(), *history.lost.items()}  # whoever watched then could see them
+    before = {*history.observed.items(), *history.lost.items()}  # they were visible to whoever watched then
     unaccounted = {seen_job.user for raw_id, seen_job in before if raw_id not in ended}
     hidden = snapshot.hidden & counted if history.seen_at is None or unaccounted else frozenset[str]()
     if snapshot.veiled:
@@ -240,9 +241,9 @@ def _trouble(run: Run, snapshot: Snapshot, history: JobHistory) -> str:
 def _metrics(situation: RunSituation) -> dict[str, Metric]:
     """Count the run's jobs by what they do.
 
-    Those that have nodes are `running`; how many of them do nothing yet, just now, or any more is counted
-    apart where there are some, as are those that wait and will not start by themselves (`held`), and how many
-    others bear its name and do not count where none does.
+    Jobs with nodes are `running`; counted apart, if there are any: those of them that do nothing, by reason;
+    waiting jobs that will not start by themselves (`held`); and, if none of its own jobs is there, jobs of
+    its name that do not count.
     """
     metrics = {"running": Metric(len(situation.running)), "waiting": Metric(situation.queued)}
     metrics |= {name: Metric(count) for name, count in situation.idle.items()}
@@ -255,7 +256,7 @@ def _metrics(situation: RunSituation) -> dict[str, Metric]:
 
 
 def _finished(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
-    """End a run that is marked finished: reported once, and expected no more."""
+    """End a run that is marked as finished: reported once, and not expected any more."""
     run, jobs = situation.run, situation.jobs
     line = f"finished, marked by {run.finished}"
     finished = Result(Status.OK, line, quiet=True).ending(line, timed=False)
@@ -302,7 +303,7 @@ def _present(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, 
 def _absent(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
     result = missing_verdict(situation, history)
     gone = history.gone + 1 if result.status in (Status.WARNING, Status.CRITICAL) else 0
-    obeyed = result.kind == STOPPED or history.resting  # nobody asks how it ended
+    obeyed = result.kind == STOPPED or history.resting  # how it ended does not matter
     lost = {} if obeyed else history.lost
     history = dataclasses.replace(history, gone=gone, finished="", lost=lost)
     return history, [result, *empty_queue(history), *no_crash_loop(history)]

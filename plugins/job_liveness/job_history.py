@@ -1,7 +1,8 @@
-"""State of job_liveness: the jobs of a run as they were last seen, and how one look changes it. Pure.
+"""State of job_liveness: the jobs of a run as last seen, and how one look changes it. Pure.
 
-Which jobs and ends are a run's stands here too: those of its name, and jobs that bore it when last seen.
-`advance` takes a JobHistory and what is seen now, and gives the next one: nothing here judges.
+This module also decides which jobs and ends belong to a run: those with its name, and jobs that had it when
+last seen. `advance` takes a JobHistory and what is seen now, and returns the next one; nothing is judged
+here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CLOCK_SLACK = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KillSwitch:
-    """Kill switch that is set: since when, by whom and why (empty: a plain touch)."""
+    """Kill switch that is set: since when, by whom, and why (empty if somebody just touched it)."""
 
     set_at: float
     by: str = ""
@@ -39,7 +40,7 @@ class KillSwitch:
 
 @dataclass(frozen=True, slots=True)
 class ObservedJob:
-    """Job as it was last seen living; `since` is when its present state was first seen."""
+    """Job as last seen alive; `since` is when its present state was first seen."""
 
     id: str
     state: str
@@ -56,7 +57,7 @@ class ObservedJob:
 
     @property
     def key(self) -> str:
-        """Key of this job, other than that of every other attempt under its id."""
+        """Key of this job, different for each attempt under its id."""
         return f"{self.id} since {self.started_at or 0:.0f}"
 
 
@@ -64,13 +65,15 @@ class ObservedJob:
 class JobHistory:
     """State of a run between rounds; times in seconds since the epoch.
 
-    `observed` are the jobs of the last look by raw id, `lost` those that left the queue without an end that
-    anybody told. `ends` are the last ends of this run's jobs, oldest first, `unreported` the keys of those
-    that nothing was said of, `tries` the last attempts of living jobs, requeued under their ids. `taken` are
-    the keys of all ends that were taken in, those up to `taken_until` left out. `stop` is the kill switch as
-    it was last seen set, at `stop_seen_at`; `stopped`: the run ended by it; `resting`: that switch is
-    cleared, and no job was seen since. `gone` counts the rounds for which it was judged to be over.
-    `post_mortems` is what is known of the work and the cause of bad ends, by their keys.
+    `observed`: jobs of the last look, by raw id. `lost`: jobs that left the queue without a known end.
+    `ends`: last ends of this run's jobs, oldest first. `unreported`: keys of those not reported yet.
+    `tries`: last attempts of live jobs that were requeued under their ids.
+    `taken`: keys of all ends processed so far, without those up to `taken_until`.
+    `stop`: the kill switch as it was last seen set, at `stop_seen_at`. `stopped`: the run ended because of
+        it.
+    `resting`: that switch is cleared, and no job has been seen since.
+    `gone`: number of rounds for which the run has been judged as over.
+    `post_mortems`: what is known of the work and the cause of bad ends, by key.
     """
 
     taken_until: float
@@ -96,7 +99,7 @@ class JobHistory:
 
     @property
     def last(self) -> Ending | None:
-        """End to speak of: the newest, but rather one that ran than one that was cancelled with it."""
+        """The end to report: the newest, but rather one that ran than one that was cancelled with it."""
         if not self.ends:
             return None
         newest = self.ends[-1].ended_at or 0.0
@@ -105,12 +108,12 @@ class JobHistory:
 
     @property
     def trials(self) -> tuple[Ending, ...]:
-        """Ends, and those of attempts of living jobs, oldest first."""
+        """Ends, including those of earlier attempts of live jobs, oldest first."""
         return tuple(sorted((*self.ends, *self.tries), key=_order))
 
     @property
     def news(self) -> tuple[Ending, ...]:
-        """Ends that nothing was said of yet."""
+        """Ends that were not reported yet."""
         return tuple(end for end in self.ends if end_key(end) in self.unreported)
 
     def post_mortem_at(self, end: Ending) -> PostMortem:
@@ -119,7 +122,7 @@ class JobHistory:
 
     @property
     def ended_by_switch(self) -> bool:
-        """True if the run's last job ended after the kill switch was set, as far as can be told."""
+        """True if the run's last job ended after the kill switch was set, as far as is known."""
         if self.stop is None:
             return False
         if any(seen_job.ran for seen_job in self.lost.values()):
@@ -131,8 +134,8 @@ class JobHistory:
 def begin_round(history: JobHistory | None, now: float) -> JobHistory:
     """Return the state at the beginning of a round; None: there was none.
 
-    Where the clock was set back, what we saw in its future was seen now: an absence would be told hours
-    late. What Slurm dates stays as it is.
+    If the clock was set back, what we saw in the future counts as seen now, since an absence would else be
+    reported hours late. Times from Slurm stay as they are.
     """
     if history is None:
         return JobHistory(taken_until=now, watched_since=now)
@@ -157,7 +160,7 @@ def _seen_by(observed: Mapping[str, ObservedJob], now: float) -> dict[str, Obser
 
 
 def end_key(end: Ending) -> str:
-    """Return the key of an end, other than that of every other end under its id."""
+    """Return the key of an end, different for each end under the same id."""
     return f"{end.raw_id}@{end.ended_at or 0:.0f}"
 
 
@@ -171,12 +174,12 @@ def advance(
     looked_at: float,
     now: float,
 ) -> JobHistory:
-    """Return the state after a look: `jobs` lived and had `endings` at `looked_at`, `switch` is seen `now`.
+    """Return the state after a look: `jobs` were alive and had `endings` at `looked_at`.
 
-    `attempts` are the ends of those jobs' earlier attempts, as far as this look told them.
-    One look may serve several rounds: it is not taken for a newer one.
+    `switch` is the kill switch as seen `now`. `attempts` are ends of earlier attempts of live jobs, as far as
+    this look shows them. One look may serve several rounds; it then counts only once.
     """
-    here = {job.raw_id for job in jobs}  # what is COMPLETING has an end, and lives: it is told once it left
+    here = {job.raw_id for job in jobs}  # a COMPLETING job has an end but is alive: reported once it is gone
     fresh = _fresh(history, [end for end in endings if end.raw_id not in here])
     if history.stop is not None and switch is None:
         history = _cleared(history, jobs, fresh)
@@ -194,7 +197,7 @@ def advance(
 def add_post_mortems(
     history: JobHistory, post_mortem_of: PostMortemOf, *, absent_after: float, now: float
 ) -> JobHistory:
-    """Add what `post_mortem_of` says of each bad end, asked once for each."""
+    """Add the result of `post_mortem_of` for each bad end, asked once for each."""
     wanted = {
         end_key(end): Remains(
             end.id, end.raw_id, end.started_at, end.ended_at or now, end.nodes, end.outputs, end.work_dir
@@ -218,7 +221,7 @@ def add_post_mortems(
 
 
 def _fresh(history: JobHistory, endings: Sequence[Ending]) -> tuple[Ending, ...]:
-    """Return the ends not yet taken in: of jobs that were seen living, and all since watching began."""
+    """Return the ends not yet processed: of jobs that were seen alive, and all since watching began."""
     observed = {**history.lost, **history.observed}
     found = []
     for end in endings:
@@ -232,12 +235,12 @@ def _fresh(history: JobHistory, endings: Sequence[Ending]) -> tuple[Ending, ...]
 
 
 def _order(end: Ending) -> tuple[float, bool]:
-    """Return the key to sort by time; of those that ended together the one that ran is the newer."""
+    """Return the sort key by time; of ends at the same time, that of a job that ran is the newest."""
     return end.ended_at or 0.0, end.started_at is not None
 
 
 def _cleared(history: JobHistory, jobs: Sequence[Job], fresh: Sequence[Ending]) -> JobHistory:
-    """Decide where the kill switch was cleared whether the run rests, or is expected to live."""
+    """Decide, once the kill switch is cleared, whether the run rests or is expected to be alive."""
     assert history.stop is not None
     set_at = history.stop.set_at
     revived = any(
@@ -245,7 +248,7 @@ def _cleared(history: JobHistory, jobs: Sequence[Job], fresh: Sequence[Ending]) 
     )
     between = history.observed and all(
         end.well for end in fresh
-    )  # it obeyed after we looked, and was cleared then
+    )  # it obeyed after our look, and the switch was cleared then
     if not jobs and not revived and (history.stopped or between):
         return dataclasses.replace(history, resting=True, stopped=True)
     here = {job.raw_id for job in jobs}
@@ -274,7 +277,7 @@ def _taken_in(history: JobHistory, fresh: Sequence[Ending], *, silent: bool) -> 
 
 
 def _seen(history: JobHistory, jobs: Sequence[Job], now: float) -> JobHistory:
-    """Update which jobs live, were requeued, or vanished without an end."""
+    """Update which jobs are alive, were requeued, or vanished without an end."""
     here = {job.raw_id: job for job in jobs[:LIVES_KEPT]}
     over = {end.raw_id for end in history.ends}
     vanished = {**history.lost, **history.observed}
@@ -303,7 +306,7 @@ def _observe(before: ObservedJob | None, job: Job, now: float) -> ObservedJob:
 
 
 def _requeued(before: ObservedJob, job: Job) -> bool:
-    """Return True if it had nodes, and waits, or started again, under the same id."""
+    """Return True if it had nodes and now waits, or has started again, under the same id."""
     if not before.ran:
         return False
     later = (job.started_at or 0.0) > (before.started_at or 0.0) + 1
@@ -311,24 +314,24 @@ def _requeued(before: ObservedJob, job: Job) -> bool:
 
 
 def living_jobs(run: Run, snapshot: Snapshot, history: JobHistory) -> tuple[Job, ...]:
-    """Return the run's living jobs, also one that was renamed (`scontrol update`) since it was last seen."""
+    """Return the run's live jobs, including one renamed (`scontrol update`) since it was last seen."""
     found = list(snapshot.of(job_name_of(run, snapshot)))
     found += (job for job in snapshot.renamed if job.name != run.job_name and _known(job, history.observed))
     return working_job.merge_het_jobs(job for job in found if not run.users or job.user in run.users)
 
 
 def ended_jobs(run: Run, snapshot: Snapshot, jobs: tuple[Job, ...]) -> tuple[Ending, ...]:
-    """Return the run's ends; `jobs` are its living."""
+    """Return the run's ends; `jobs` are its live jobs."""
     found = snapshot.ended(job_name_of(run, snapshot))
     return working_job.merge_het_ends((end for end in found if not run.users or end.user in run.users), jobs)
 
 
 def job_name_of(run: Run, snapshot: Snapshot) -> str:
-    """Return what its jobs are called in the snapshot."""
+    """Return the name of its jobs in the snapshot."""
     return run.name if snapshot.backend == "process" else run.job_name
 
 
 def _known(job: Job, observed: Mapping[str, ObservedJob]) -> bool:
-    """Return True if it was seen under another name: by its id and, since ids are reused, its start."""
+    """Return True if it was seen under another name: same id and, since ids are reused, same start."""
     seen_job = observed.get(job.raw_id)
     return seen_job is not None and not job.own and seen_job.started_at in (None, job.started_at)

@@ -1,4 +1,4 @@
-"""Situation that job_liveness judges, with its words and the commands that it gives to the reader."""
+"""Situation of a run, as job_liveness judges it, with its wording and the commands for the reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from watchdogd.units import age, local_time
 
 @dataclass(frozen=True, slots=True)
 class LivenessLimits:
-    """job_liveness's parameters, in seconds and jobs; `unseen_after` is for a run that was never seen."""
+    """Parameters of job_liveness, in seconds and jobs; `unseen_after`: for a run that was never seen."""
 
     absent_after: float = 120.0
     unseen_after: float = 120.0
@@ -35,7 +35,7 @@ class LivenessLimits:
 
 @dataclass(frozen=True, slots=True)
 class RunSituation:
-    """Situation of a run: what lives of it, whether its kill switch is set, the limits, and `now`."""
+    """Situation of a run: its jobs, its kill switch, the limits, and `now`."""
 
     run: Run
     snapshot: Snapshot
@@ -46,7 +46,7 @@ class RunSituation:
 
     @property
     def process(self) -> bool:
-        """True where the run is a plain process: it waits for nothing, and nobody accounts for it."""
+        """True if the run is a plain process: it never waits, and no accounting knows it."""
         return self.snapshot.backend == "process"
 
     @property
@@ -61,45 +61,45 @@ class RunSituation:
 
     @property
     def uncounted(self) -> tuple[Job, ...]:
-        """Living jobs of its name whose users do not count, as far as was looked for them."""
+        """Live jobs of its name whose users do not count, as far as these were asked for."""
         return tuple(job for job in self.snapshot.elsewhere if not job.own)
 
     @property
     def waiting(self) -> tuple[Job, ...]:
-        """Jobs that wait, for good reasons or bad ones."""
+        """Waiting jobs, whether they will start or not."""
         return tuple(job for job in self.jobs if job.waiting)
 
     @property
     def renamed(self) -> tuple[Job, ...]:
-        """Jobs that bore the run's name, and bear another one now."""
+        """Jobs that had the run's name and have another one now."""
         return tuple(job for job in self.jobs if job.name != self.run.job_name and not self.process)
 
     @property
     def idle(self) -> dict[str, int]:
-        """Numbers of jobs that have nodes and do nothing there, by why; zeros are left out."""
+        """Numbers of jobs that have nodes but do nothing, by reason; without zeros."""
         kinds = {"starting": STARTING_STATES, "suspended": PAUSED_STATES, "ending": ENDING_STATES}
         counts = {name: sum(job.state in states for job in self.running) for name, states in kinds.items()}
         return {name: count for name, count in counts.items() if count}
 
     @property
     def strange(self) -> tuple[Job, ...]:
-        """Jobs in states that nobody knows."""
+        """Jobs in unknown states."""
         return tuple(job for job in self.jobs if job.strange)
 
     @property
     def queued(self) -> int:
-        """Number of jobs that wait and will start by themselves, array tasks counted."""
+        """Number of waiting jobs that will start by themselves, array tasks counted one by one."""
         return sum(job.tasks for job in self.waiting if reason_of(job).wait is Wait.PASSES)
 
     @property
     def time_left(self) -> float | None:
-        """Seconds until the last running job meets its time limit; None where none has one."""
+        """Seconds until the last running job reaches its time limit; None without a limit."""
         ends = [job.ends_at for job in self.running if job.ends_at and job.working]
         return max(max(ends) - self.now, 0.0) if ends else None
 
     @property
     def newest(self) -> Job:
-        """Job that started last; there has to be one."""
+        """The job that started last; there must be one."""
         return max(self.running, key=lambda job: job.started_at or 0.0)
 
     def ago(self, time: float) -> str:
@@ -107,7 +107,7 @@ class RunSituation:
         return age(self.now - time)
 
     def running_line(self) -> str:
-        """Return the running jobs in a line."""
+        """Return the running jobs in one line."""
         job, left, one = self.newest, self.time_left, len(self.running) == 1
         state = ("runs" if one else "run") if job.working else f"{'is' if one else 'are'} {job.state}"
         others = "" if one else f" and {len(self.running) - 1} more"
@@ -117,13 +117,13 @@ class RunSituation:
         return f"{self.noun} {job.id}{others} {state}{since}{on_nodes(job.nodes)}{ends}{waits}"
 
     def order(self, what: str, job: Job) -> str:
-        """Return a command about a job, one of BatchCommands, or empty."""
+        """Return a command about a job (a field of BatchCommands), or empty."""
         line: str = getattr(commands.of(self.snapshot.backend), what)
         number = job.id if self.process else handle(job)
         return line.format(id=number, name=shlex.quote(self.run.job_name))
 
     def advice(self, sentence: str, what: str, job: Job, action: str = "") -> tuple[Advice, ...]:
-        """Return the sentence with a command about a job, one of BatchCommands, where there is one."""
+        """Return advice with a command about a job (a field of BatchCommands), if there is one."""
         typed = self.order(what, job)
         return (Advice(sentence, typed, action),) if typed else ()
 
@@ -134,21 +134,21 @@ def reason_of(job: Job) -> pending_reasons.PendingReason:
 
 
 def handle(job: Job) -> str:
-    """Return the job's id as it is typed after scancel or scontrol."""
+    """Return the job's id as scancel and scontrol take it."""
     return shlex.quote(job.handle)
 
 
 def describe_end(end: Ending) -> str:
-    """Return an end as a line below the first: with its time and its nodes."""
+    """Return an end in a line below the first, with its time and nodes."""
     at = f" at {local_time(end.ended_at)}" if end.ended_at else ""
     return f"{fate(end, PostMortem())}{at}{on_nodes(end.nodes)}"
 
 
 def fate(end: Ending, found: PostMortem) -> str:
-    """Return an end as a first line has it: how, after how long, and why, or where.
+    """Return an end for a first line: how, after how long, and why or where.
 
-    `job 4711 FAILED (exit 1) after 7h: GPU out of memory on rank 12, node n3`;
-    `job 329 cancelled by its owner alice after 21s`.
+    Examples: `job 4711 FAILED (exit 1) after 7h: GPU out of memory on rank 12, node n3`; `job 329 cancelled
+    by its owner alice after 21s`.
     """
     after = f" after {age(end.lasted)}" if end.lasted is not None else " before it started"
     owner = "its owner " if end.cancelled_by == end.user else ""
@@ -161,13 +161,13 @@ def fate(end: Ending, found: PostMortem) -> str:
 
 
 def broken_node(end: Ending, found: PostMortem) -> str:
-    """Return the node to blame for an end, where it is a node's, or empty."""
+    """Return the node to blame for an end, or empty if it is no node's fault."""
     nodes = slurmtext.expand_hostlist(end.nodes) if end.state in ("NODE_FAIL", "BOOT_FAIL") else ()
     return found.node or (nodes[0] if len(nodes) == 1 else "")
 
 
 def accusing(result: Result, end: Ending, found: PostMortem) -> Result:
-    """Return the result of an end, accusing the node to blame."""
+    """Return the result of an end, with the node to blame as suspect."""
     node = broken_node(end, found)
     if not node:
         return result
@@ -177,7 +177,7 @@ def accusing(result: Result, end: Ending, found: PostMortem) -> Result:
 
 
 def describe_stuck(job: Job) -> str:
-    """Return a job that will not start by itself in a line."""
+    """Return a job that will not start by itself, in one line."""
     reason = reason_of(job)
     until = "until it is released" if reason.wait is Wait.HELD else "forever"
     return f"job {job.id} waits {until}, {reason.why}"
@@ -190,16 +190,16 @@ def fix_of(job: Job) -> Advice:
 
 
 def jobs_are(count: int) -> str:
-    """Put a number of jobs in words: `no jobs are`, `1 job is`, `7 jobs are`."""
+    """Return a number of jobs in words: `no jobs are`, `1 job is`, `7 jobs are`."""
     return "1 job is" if count == 1 else f"{count or 'no'} jobs are"
 
 
 def on_nodes(nodes: str) -> str:
-    """Return ` on node[2-3]`, or nothing."""
+    """Return ` on node[2-3]`, or empty."""
     return f" on {nodes}" if nodes else ""
 
 
 def by_whom(switch: KillSwitch) -> str:
-    """Return ` by bob: wrong learning rate`, as far as it is known."""
+    """Return ` by bob: wrong learning rate`, as far as known."""
     who = f" by {switch.by}" if switch.by else ""
     return f"{who}: {switch.reason}" if switch.reason else who

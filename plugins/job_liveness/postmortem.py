@@ -1,7 +1,7 @@
-"""Post-mortem of a job: why it ended, by the last words of its logs, and the work lost, by its checkpoints.
+"""Post-mortem of a job: why it ended, by the last lines of its logs; the work lost, by its checkpoints.
 
 The batch system's own files (StdOut, StdErr) are read beside the run's log: a launcher, the kernel's
-out-of-memory killer and Python's traceback write there, whatever file the training writes to.
+out-of-memory killer and Python's tracebacks write there, whatever file the training writes to.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TAIL = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """Job that is over: its ids, when and where it ran, and the files of its script's output."""
+    """Job that has ended: its ids, when and where it ran, and its script's output files."""
 
     id: str
     raw_id: str
@@ -50,10 +50,10 @@ class Remains:
 
 @dataclass(frozen=True, slots=True)
 class PostMortem:
-    """Findings on a job that ended, in words, each empty where nothing is known.
+    """What is known of a job that ended, in words, each empty if not known.
 
-    `cause`: why it ended, `work`: what was lost of it, or how far it came. `node`: the one whose fault it is,
-    where the cause is one that a node can have. `kind`: which cause it is (`GPU out of memory`).
+    `cause`: why it ended; `kind` of cause (`GPU out of memory`). `work`: what was lost of it, or how far it
+    came. `node`: whose fault it is, if the cause can be a node's fault.
     """
 
     cause: str = ""
@@ -68,16 +68,16 @@ class PostMortem:
 def post_mortem(
     job: Remains, log: str, checkpoints: str, written: Collection[str] = (), *, process: bool = False
 ) -> PostMortem:
-    """Examine what a job left; empty patterns are passed over. What cannot be read tells nothing.
+    """Examine the files of a job; empty patterns and unreadable files are skipped.
 
-    A plain `process` has no node to be left out.
+    A plain `process` has no node to exclude.
     """
     job = replace(job, nodes="") if process else job
     try:
         path = _own_log(log, job, written) if log else ""
         lines = _tail(path) if path else []
         saved = _saved(checkpoints, job.ended_at) if checkpoints else None
-    except OSError:  # log_staleness and checkpoint_age tell what is wrong with these files
+    except OSError:  # log_staleness and checkpoint_age report problems with these files
         return replace(_cause(job, [], _outputs(job, "")), work="")
     begin, report = _last_progress(lines)
     work = _work(report, saved, bool(checkpoints), job)
@@ -85,7 +85,7 @@ def post_mortem(
 
 
 def _work(report: str, saved: tuple[str, float] | None, watched: bool, job: Remains) -> str:
-    """Say what was lost; `watched`: checkpoints are configured, so having none is news."""
+    """Return what was lost; `watched`: checkpoints are configured, so that having none is worth saying."""
     reached = f" ({report} was reached)" if report else ""
     if saved and saved[1] >= (job.started_at or 0.0):
         path, at = saved
@@ -98,7 +98,7 @@ def _work(report: str, saved: tuple[str, float] | None, watched: bool, job: Rema
 
 
 def _cause(job: Remains, lines: Sequence[LogLine], outputs: Sequence[str]) -> PostMortem:
-    """Find the cause nearest to the root that the log's last lines and the job's own outputs tell."""
+    """Return the cause nearest to the root in the last lines of the log and of the job's own output."""
     read = [lines, *map(_tail_after_progress, outputs)]
     cause = failures.root([cause for each in read for cause in failures.find(each)])
     if cause is None:
@@ -120,7 +120,7 @@ def _cause(job: Remains, lines: Sequence[LogLine], outputs: Sequence[str]) -> Po
 
 
 def _guilty(cause: Cause, job: Remains, read: Sequence[Sequence[LogLine]]) -> str:
-    """Return the node on which it happened: the job's only one, the one named, or that of the rank named."""
+    """Return the node where it happened: the job's only one, the one named, or that of the rank named."""
     nodes = slurmtext.expand_hostlist(job.nodes)
     if len(nodes) == 1:
         return nodes[0]
@@ -134,7 +134,7 @@ def _guilty(cause: Cause, job: Remains, read: Sequence[Sequence[LogLine]]) -> st
 
 
 def _numbers(text: str) -> set[str]:
-    """Return the numbers of `0-1,3`."""
+    """Return the numbers in `0-1,3`."""
     spans = (span.partition("-") for span in text.split(","))
     pairs = ((count(first), count(last or first)) for first, _, last in spans)
     return {
@@ -146,7 +146,7 @@ def _numbers(text: str) -> set[str]:
 
 
 def _outputs(job: Remains, log: str) -> list[str]:
-    """Return the files of its output that the job wrote, without the run's log and what may be another's."""
+    """Return the job's output files, without the run's log and files that may be another job's."""
     found = []
     for pattern in job.outputs:
         written = [
@@ -159,7 +159,7 @@ def _outputs(job: Remains, log: str) -> list[str]:
 
 
 def _is_theirs(path: str, since: float) -> bool:
-    """Return True if it is a plain file that was written to since then."""
+    """Return True if it is a regular file that was written to since then."""
     with contextlib.suppress(OSError):
         seen = os.stat(path)
         return stat.S_ISREG(seen.st_mode) and seen.st_mtime >= since
@@ -167,7 +167,7 @@ def _is_theirs(path: str, since: float) -> bool:
 
 
 def _own_log(log: str, job: Remains, written: Collection[str]) -> str:
-    """Return the file that bears the job's id, else the one last written to when it ended, or the newest."""
+    """Return the file named after the job's id, else the last one written before its end, else the newest."""
     files = log_files.find(log, written)
     if not files:
         return ""
@@ -191,7 +191,7 @@ def _tail_after_progress(path: str) -> list[LogLine]:
 
 
 def _last_progress(lines: Sequence[LogLine]) -> tuple[int, str]:
-    """Return where the last progress stands, and that progress in words."""
+    """Return which line reports the last progress, and that progress in words."""
     last, report, coarse = 0, "", True
     for index, line in enumerate(lines):
         found = progress.progress(progress.latest(line))
@@ -201,7 +201,7 @@ def _last_progress(lines: Sequence[LogLine]) -> tuple[int, str]:
 
 
 def _saved(pattern: str, ended_at: float) -> tuple[str, float] | None:
-    """Return the newest checkpoint that was whole when the job ended."""
+    """Return the newest checkpoint that was complete when the job ended."""
     before = [
         entry for entry in checkpoint_files.find_checkpoints(pattern) if entry.mtime <= ended_at + SLACK
     ]

@@ -1,6 +1,6 @@
 """Jobs of a run that ended while it goes on: restarts, requeues, crash loops. Pure.
 
-A job that comes again by plan (scrontab, or one that requeues itself for later) is none of these.
+A job that comes back as planned (scrontab, or one that requeues itself for later) is none of these.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIME
 
 
 def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
-    """Report that the last jobs all failed within minutes of their start, and none has outlived that."""
+    """Report that the last jobs all failed within minutes of their start and none has lived longer since."""
     crashed = _loop(situation, history)
     if not crashed:
         calm = ok("no crash loop", subject=CRASHES).ending("no crash loop any more")
@@ -67,14 +67,14 @@ def _stopped(situation: RunSituation) -> list[Advice]:
 
 
 def no_crash_loop(history: JobHistory) -> list[Result]:
-    """End what was reported of a crash loop, without a message: the result about the run takes over."""
+    """End the incident of a crash loop without a message, since the result about the run replaces it."""
     nothing = Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)
     ended = nothing.ending("nothing runs any more", timed=False, recovered=False)
     return [ended] if history.crashes_reported else []
 
 
 def _loop(situation: RunSituation, history: JobHistory) -> list[Ending]:
-    """Return the crashes of a crash loop, newest first; none where it is none."""
+    """Return the crashes of a crash loop, newest first; none if there is no loop."""
     crashed = _crashed(situation, history)
     oldest = min((job.started_at or situation.now for job in situation.running), default=situation.now)
     outlived = situation.now - oldest > situation.limits.crash_within
@@ -82,7 +82,7 @@ def _loop(situation: RunSituation, history: JobHistory) -> list[Ending]:
 
 
 def _crashed(situation: RunSituation, history: JobHistory) -> list[Ending]:
-    """Return the last ends as far as they are crashes, newest first."""
+    """Return the last ends as far back as they are crashes, newest first."""
     crashed: list[Ending] = []
     after = {job.raw_id: job.start_estimate if job.waiting else job.started_at for job in situation.jobs}
     for end in reversed(history.trials):
@@ -96,14 +96,14 @@ def _crashed(situation: RunSituation, history: JobHistory) -> list[Ending]:
 
 
 def _put_off(end: Ending, again: float | None) -> bool:
-    """Return True if it begins `again` so late that its user wanted it: Slurm delays by two minutes."""
+    """Return True if it begins `again` so late that its user planned that: Slurm delays by two minutes."""
     return again is not None and again - (end.ended_at or 0.0) > LATER
 
 
 def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
-    """Report once what ended badly while the run goes on.
+    """Report bad ends once while the run goes on.
 
-    Not after an incident, whose RESOLVED tells it, nor what a crash loop tells all together.
+    Not after an incident, whose RESOLVED says so, and not the ends that a crash loop covers.
     """
     loop = _loop(situation, history)
     for job in situation.jobs:
@@ -128,8 +128,7 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
 def _planned(situation: RunSituation, history: JobHistory, job: Job) -> bool:
     """Return True if its last attempt did what it was to do.
 
-    Where its end is not known, the next start must be far off: Slurm starts a failed job again within
-    minutes.
+    If its end is not known, the next start must be far off, since Slurm restarts a failed job within minutes.
     """
     began = history.requeued[job.raw_id].started_at or 0.0
     ends = [end for end in history.tries if end.raw_id == job.raw_id and (end.ended_at or 0.0) >= began]
@@ -140,7 +139,7 @@ def _planned(situation: RunSituation, history: JobHistory, job: Job) -> bool:
 
 
 def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: ObservedJob) -> Result:
-    """Report a requeue under the same id; accounting may know how the attempt before has ended."""
+    """Report a requeue under the same id, and how the attempt before ended, if accounting knows."""
     attempts = [end for end in situation.snapshot.attempts if end.raw_id == job.raw_id]
     end = attempts[-1] if attempts else None
     how = f": {end.how}" if end and end.state != "REQUEUED" else ""
@@ -154,7 +153,7 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
 
 
 def _ran(seen_job: ObservedJob, end: Ending | None) -> str:
-    """Say for how long it ran before: as accounting has it, else about as long as it was seen to."""
+    """Return for how long it ran before: from accounting, else roughly, by how long it was seen."""
     if seen_job.started_at is None:
         return ""
     same = (
@@ -166,7 +165,7 @@ def _ran(seen_job: ObservedJob, end: Ending | None) -> str:
 
 
 def lost_jobs(situation: RunSituation, history: JobHistory) -> Mapping[str, ObservedJob]:
-    """Return jobs that ran and went, and whose end nobody told within `absent_after`."""
+    """Return jobs that ran and vanished, with no known end within `absent_after`."""
     return {
         raw_id: seen_job
         for raw_id, seen_job in history.lost.items()

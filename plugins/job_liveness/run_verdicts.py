@@ -1,7 +1,7 @@
-"""Verdicts on a run and on its queue: running, waiting, stopped on request, never seen, or gone. Pure.
+"""Verdicts on a run and its queue: running, waiting, stopped on request, never seen, or gone. Pure.
 
-`running_verdict` is for a run of which something is in the queue, `missing_verdict` for one of which nothing
-is, `queue_verdicts` for what waits behind a running job.
+`running_verdict` is for a run with something in the queue, `missing_verdict` for one with nothing,
+`queue_verdicts` for what waits behind a running job.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from watchdogd.units import age, local_time
 
 
 def running_verdict(situation: RunSituation, history: JobHistory) -> Result:
-    """Judge a run of which something is in the queue, in one result."""
+    """Judge a run with something in the queue, in one result."""
     if situation.strange and not situation.running:
         return _strange(situation)
     if situation.switch is not None:
@@ -54,7 +54,7 @@ def running_verdict(situation: RunSituation, history: JobHistory) -> Result:
 
 
 def _renamed(situation: RunSituation) -> Result:
-    """Report a run that lives, though no other check finds it by its name."""
+    """Report a run that is alive under another name, by which no other check finds it."""
     job = situation.renamed[0]
     line = f"renamed to '{job.name}', so its log, GPUs and memory are not judged"
     fix = f"Or write job_name = {json.dumps(job.name)} under [runs.{situation.run.name}]."
@@ -66,7 +66,7 @@ def _renamed(situation: RunSituation) -> Result:
 
 
 def _strange(situation: RunSituation) -> Result:
-    """Report a job in a state that nobody knows, where nothing else is at work: it is not guessed at."""
+    """Report a job in an unknown state, if nothing else is running, without guessing."""
     job = situation.strange[0]
     why = f" ({job.reason})" if job.reason else ""
     line = f"{situation.noun} {job.id} is {job.state}{why}, job state not known"
@@ -100,7 +100,7 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
 
 
 def _waiting(situation: RunSituation, history: JobHistory) -> Result:
-    """Judge whether what waits will ever start, where nothing runs."""
+    """Judge whether waiting jobs will ever start, if nothing runs."""
     able = [job for job in situation.waiting if reason_of(job).wait is Wait.PASSES]
     if not able:
         return _never(situation, history)
@@ -119,9 +119,9 @@ def _waiting(situation: RunSituation, history: JobHistory) -> Result:
 
 
 def _never(situation: RunSituation, history: JobHistory) -> Result:
-    """Report that nothing that waits will start by itself.
+    """Report that no waiting job will start by itself.
 
-    Held by its user is a way to pause, and what a crash loop asks for; all else is a fault.
+    A hold by its user is a way to pause, and what a crash loop asks for; everything else is a fault.
     """
     first, *others = sorted(situation.waiting, key=lambda job: reason_of(job).wait is Wait.HELD)
     reason = reason_of(first)
@@ -134,7 +134,7 @@ def _never(situation: RunSituation, history: JobHistory) -> Result:
 
 
 def _under_switch(situation: RunSituation, history: JobHistory, pressed: KillSwitch) -> Result:
-    """Report jobs that live though the kill switch is set: they obey, they do not, or they wait in vain."""
+    """Report live jobs under a set kill switch: they obey, they do not, or they wait in vain."""
     ago = situation.ago(pressed.set_at)
     late = [job for job in situation.running if _disobeys(situation, pressed, job)]
     if late:
@@ -169,7 +169,7 @@ def _the_jobs(count: int) -> str:
 
 
 def _cleared(situation: RunSituation, pressed: KillSwitch, sentence: str) -> tuple[Advice, ...]:
-    """Return that nothing has to be done about a switch that somebody set, and how it is cleared."""
+    """Return the result for a switch that somebody set: nothing to do, and how to clear it."""
     meant = f"Nothing, if {pressed.by or 'whoever set the switch'} meant it."
     return (
         Advice(meant),
@@ -178,7 +178,7 @@ def _cleared(situation: RunSituation, pressed: KillSwitch, sentence: str) -> tup
 
 
 def _disobeys(situation: RunSituation, pressed: KillSwitch, job: Job) -> bool:
-    """Return True if it ran for too long with the switch set."""
+    """Return True if it has run for too long with the switch set."""
     since = max(pressed.set_at, job.started_at or 0.0)
     return situation.now - since > situation.limits.obey_within and not job.leaving
 
@@ -196,7 +196,7 @@ _SHOWN = 3
 
 
 def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
-    """Judge a run of which nothing is in the queue, in one result."""
+    """Judge a run with nothing in the queue, in one result."""
     theirs = situation.uncounted
     if situation.switch is not None and (history.stopped or history.seen_at is None):
         since = f"kill switch set at {local_time(situation.switch.set_at)}"
@@ -223,14 +223,14 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
 
 
 def _not_counted(situation: RunSituation) -> Result:
-    """Report that jobs of its name live, of users whose jobs do not count."""
+    """Report that jobs of its name are alive, but of users whose jobs do not count."""
     user = min(job.user for job in situation.uncounted)
     told = warning(f"a {situation.noun} of this name runs as {user}, who is not listed under user")
     return _beside(told, situation).of_kind("not counted")
 
 
 def _beside(told: Result, situation: RunSituation, but: str = "") -> Result:
-    """Return it with the living jobs of its name that do not count, and the line that counts them."""
+    """Return the result with the live jobs of its name that do not count, and a line about them."""
     if not situation.uncounted:
         return told
     user = min(job.user for job in situation.uncounted)
@@ -239,9 +239,9 @@ def _beside(told: Result, situation: RunSituation, but: str = "") -> Result:
 
 
 def _goes_on(situation: RunSituation, history: JobHistory) -> bool:
-    """Return True if a job that does not count is the very one that did when last seen.
+    """Return True if a job that does not count is the very one that counted when last seen.
 
-    Somebody else may watch now, or other users be named.
+    Somebody else may watch now, or other users may be configured.
     """
     known = {*history.observed, *history.lost}
     seen_at = history.seen_at or 0.0
@@ -250,7 +250,7 @@ def _goes_on(situation: RunSituation, history: JobHistory) -> bool:
 
 
 def _agreed(history: JobHistory) -> bool:
-    """Return True if a second source says that all jobs which lived are over, and for good."""
+    """Return True if a second source says that all jobs which were alive are over for good."""
     return not history.lost and history.last is not None and history.last.state not in _UNCERTAIN
 
 
@@ -282,7 +282,7 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
 
 
 def _finish(run: str) -> Advice:
-    """Return what ends the watch over a run that has done all that it was to do."""
+    """Return how to end the watch over a run that has done all that it was to do."""
     return Advice("If training is complete:", f"watchdogd finish {shlex.quote(run)}")
 
 
@@ -290,13 +290,13 @@ _SEE = Advice("Or let somebody watch who may see it; to test that:", "watchdogd 
 
 
 def _searched(situation: RunSituation) -> str:
-    """Return what to correct where the run is looked for in vain."""
+    """Return what to correct if no job of the run is ever found."""
     keys = "pid_file or command" if situation.process else "job_name or user"
     return f"Start it, or correct {keys} under [runs.{situation.run.name}] in config.toml."
 
 
 def uncounted_jobs(situation: RunSituation) -> str:
-    """Return whose living jobs of the run's name do not count."""
+    """Return whose live jobs with the run's name do not count."""
     found = situation.uncounted
     which = ", ".join(f"{job.id} of {job.user}" for job in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -307,14 +307,14 @@ def uncounted_jobs(situation: RunSituation) -> str:
 
 
 def hidden_jobs(situation: RunSituation) -> str:
-    """Return why jobs of other users could not be seen, where no user is named; or empty."""
+    """Return why other users' jobs cannot be seen, if no user is configured; else empty."""
     if not situation.snapshot.veiled or situation.run.users:
         return ""
     return f"{HIDING[situation.snapshot.backend]} of other users"
 
 
 def _gone(situation: RunSituation, history: JobHistory) -> Result:
-    """Report how it is gone. Somebody who cancelled its last job wants no other in its place."""
+    """Report how it is gone. Whoever cancelled its last job does not want another one in its place."""
     last = history.last
     finish = _finish(situation.run.name)
     seen, found = situation.ago(_lost_at(history)), _lost_post_mortem(history)
@@ -346,7 +346,7 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
 
 
 def _submitted(situation: RunSituation, last: Ending) -> Advice:
-    """Say that it is to be submitted again, with the command that shows how the last job was."""
+    """Return advice to submit it again, with the command that shows how the last job was submitted."""
     if situation.snapshot.backend != "slurm":
         return Advice("Submit it again.", action="resubmit")
     how = f"sacct -j {last.raw_id} -X -o WorkDir%80,SubmitLine%200"
@@ -354,7 +354,7 @@ def _submitted(situation: RunSituation, last: Ending) -> Advice:
 
 
 def _restart(found: PostMortem, again: Advice) -> tuple[Advice, ...]:
-    """Return how it starts again, after what would only happen again is changed."""
+    """Return how to start it again, after fixing what would only happen again."""
     first = _FIRST.get(found.kind, "")
     return (Advice(first), again) if first else (again,)
 
@@ -387,7 +387,7 @@ def _lost_post_mortem(history: JobHistory) -> PostMortem:
 
 
 def _last_lines(history: JobHistory) -> list[str]:
-    """Return the last ends, the one to report first, then newest first."""
+    """Return the last ends, first the one to report, then the newest first."""
     last = history.last
     others = [end for end in reversed(history.ends) if end is not last]
     return [describe_end(end) for end in (last, *others[:4]) if end is not None]
@@ -398,7 +398,7 @@ QUEUE = "queue"
 
 
 def queue_verdicts(situation: RunSituation, history: JobHistory) -> list[Result]:
-    """Judge the queue in a result of its own, from the first time that something is wrong."""
+    """Judge the queue in a result of its own, from the first time on that something is wrong."""
     if not situation.running:
         return empty_queue(history)
     stuck = [job for job in situation.waiting if reason_of(job).wait is not Wait.PASSES]
@@ -423,19 +423,19 @@ def queue_verdicts(situation: RunSituation, history: JobHistory) -> list[Result]
 
 
 def _comes_again(situation: RunSituation, history: JobHistory) -> bool:
-    """Return True if one that runs ended well before, and came again under its id, as with scrontab."""
+    """Return True if a running job ended well before and came back under its id, as with scrontab."""
     running = {job.raw_id for job in situation.running}
     return any(end.well and end.raw_id in running for end in history.tries)
 
 
 def empty_queue(history: JobHistory) -> list[Result]:
-    """End what was reported of the queue, without a message: the result about the run explains it."""
+    """End the queue's incident without a message, since the result about the run explains it."""
     nothing = Result(Status.OK, "nothing runs", subject=QUEUE, quiet=True)
     ended = nothing.ending("nothing runs any more", timed=False, recovered=False)
     return [ended] if history.queue_reported else []
 
 
 def _near_end(situation: RunSituation) -> float:
-    """Return the seconds of time left below which a job is near its end."""
+    """Return how many seconds of time left count as near the end of a job."""
     limits = [job.time_limit for job in situation.running if job.time_limit]
     return min([situation.limits.walltime_left, *(limit / 10 for limit in limits)])

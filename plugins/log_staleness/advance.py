@@ -1,4 +1,4 @@
-"""State of what a run's log and its Guard have told, after one more look, which is handed in. Pure."""
+"""State of a run's log and Guard after one more look, which is passed in. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROUNDS = 3
 
 
 def advance(before: RunLog, seen: Seen | None, state: Working, wishes: Wanted, now: float) -> RunLog:
-    """Return what is known after a look; `seen` None: nothing could be read."""
+    """Return the state after a look; `seen` is None if nothing could be read."""
     log = codec_of(RunLog).copy(before)
     _heed_clock(log, now)
     _heed_gap(log, now)
@@ -53,9 +53,9 @@ def advance(before: RunLog, seen: Seen | None, state: Working, wishes: Wanted, n
 
 
 def heed(log: RunLog, state: Working, status: Status) -> RunLog:
-    """Take in what was said of the job that works: that it hangs, or gets on.
+    """Remember what was reported about the working job: that it hangs, or makes progress.
 
-    What becomes of a job that hangs is reported then.
+    Its end is then reported as the end of a job that hung.
     """
     if state.excuse or status not in (Status.CRITICAL, Status.OK):
         return log
@@ -64,10 +64,10 @@ def heed(log: RunLog, state: Working, status: Status) -> RunLog:
 
 
 def _follow_job(job: Job, log: RunLog, now: float) -> bool:
-    """Forget what was another job's: numbers, losses, phases and lines that were seen.
+    """Forget what belonged to another job: numbers, losses, phases, and lines seen.
 
-    True where this job took over from one that worked at the last look: what is new may be the last words of
-    that one.
+    Return True if this job took over from one that worked at the last look: new lines may then be the last
+    words of the old job.
     """
     seen, name = log.job, name_of(job)
     if seen.name == name:
@@ -85,7 +85,7 @@ def _follow_job(job: Job, log: RunLog, now: float) -> bool:
 
 
 def _forget(log: RunLog, told: JobTold | None = None) -> None:
-    """Forget what was told, as another job begins; `told`: what counts for it all the same."""
+    """Forget what was reported as another job begins; `told` are things that count for it nevertheless."""
     curves = log.curves
     if log.told.step:
         curves.before = (log.told.step.series, log.told.step.number)
@@ -98,10 +98,7 @@ def _forget(log: RunLog, told: JobTold | None = None) -> None:
 
 
 def _heed_clock(log: RunLog, now: float) -> None:
-    """Move what lies in the future to now, where the clock was set back.
-
-    Otherwise a hang would be seen hours late.
-    """
+    """Move times in the future to now, if the clock was set back; else a hang would be seen hours late."""
     if log.looks.last is None or log.looks.last <= now:
         return
     log.clocks.set_back(now)
@@ -116,7 +113,7 @@ def _heed_clock(log: RunLog, now: float) -> None:
 
 
 def _heed_gap(log: RunLog, now: float) -> None:
-    """Note whether nobody looked for much longer than usual."""
+    """Note if there was no look for much longer than usual."""
     looks = log.looks
     since = max(now - (now if looks.last is None else looks.last), 0.0)
     looks.gap = since > _ROUNDS * (since if looks.usual is None else looks.usual) + _SLACK
@@ -125,11 +122,11 @@ def _heed_gap(log: RunLog, now: float) -> None:
 
 
 def _take_in(seen: Seen, wishes: Wanted, log: RunLog, *, took_over: bool) -> None:
-    """Take in what is new in all files, and how far each was read.
+    """Process the new lines of all files, and how far each was read.
 
-    `took_over`: of the files that are known already what is new is not told apart from the last words of the
-    job before: no number of theirs counts. What may count for a job though the one before said it does: it is
-    worse to lose than to have too long.
+    `took_over`: in files that were known already, new lines may be the last words of the job before, so their
+    numbers do not count. Other things count for the new job in case of doubt, since a lost cause is worse
+    than one too many.
     """
     files = log.files
     if seen.failed:
@@ -158,7 +155,7 @@ def _take_in(seen: Seen, wishes: Wanted, log: RunLog, *, took_over: bool) -> Non
 
 
 def _keep_versions(seen: Iterable[News], log: RunLog) -> None:
-    """Keep what files say that are written anew; one that goes on is a log, whose next beginning counts."""
+    """Remember the content of rewritten files; a file that is continued is a log, read on from its end."""
     kept = {}
     for news in seen:
         version = log.files.versions.get(news.place.path) if news.lines is None else news.version
@@ -177,7 +174,7 @@ def _take_news(files: Iterable[News], wishes: Wanted, log: RunLog) -> None:
 
 
 def _note_work(state: Working, log: RunLog, now: float) -> None:
-    """Note since when there could be progress, and what is judged of a job."""
+    """Note since when progress was possible, and which subjects of a job are judged."""
     job, told = log.job, log.told
     job.work = state.since(job.work, now)
     if state.absent and job.hung is not None:

@@ -1,49 +1,53 @@
-"""log_staleness: does the run write, does its number grow, and is its loss a number.
+"""log_staleness: does the run write, does its progress number grow, and is its loss a number.
 
-A hang looks like work from outside: the queue says RUNNING, the GPUs say 100 %. What stops is the log,
-so it is followed: the newest of all files that match, through rotation, truncation and links; only new
-bytes are read, but for small files, which may be written anew in their place.
+From outside, a hang looks like work: the queue says RUNNING, the GPUs say 100 %. What stops is the log. So
+the log is followed: the newest of all matching files, through rotation, truncation and links. Only new bytes
+are read, except from small files, which may be rewritten in place.
 
-**Stale** is no byte for `stale_after`, **stuck** is bytes without progress: warnings that repeat, a
-progress bar that stands, dots and spinners of a program that waits. Progress is found, not known: a number
-that rises again and again is a clock of the run, whatever the line looks like: a step, a batch within an
-epoch, a simulated time. What goes as time does is none, nor what counts as regularly as something that waits
-does, where anything says more. Heartbeats of the Guard count as progress.
+**Stale** means not one byte for `stale_after`; **stuck** means bytes without progress: repeated warnings, a
+progress bar that does not move, dots and spinners of a program that waits. Progress is detected, not
+configured: a number that rises again and again is a clock of the run, whatever the line looks like: a step, a
+batch within an epoch, a simulated time. A number that rises with the wall clock is none. Nor is one that
+counts as regularly as a waiting program does, if any other number says more. Heartbeats of the Guard count as
+progress.
 
-With `stale_after = "auto"` the limit comes from the run's own past. A silence may be three times as long as
-those that followed such a line before, or twice where there were several: a save takes as long as saves took,
-a step as long as steps took. A long time without progress is allowed again only where what began it was said.
-The first silence after a line of a new kind has half an hour, the second half of that; all that comes before
-the rhythm is known has half an hour, too, as have counts that something which waits may write. Known pauses
-are kept over restarts. No word grants patience but those that you name (`quiet`), which have their own
-allowance; the message says which limit applied. While the job waits or is suspended, nothing is judged. After
-the last step (`900/900`) a run may be silent for as long as it took, for half an hour at least and two at
-most; then a WARNING says so: it is no hang.
+With `stale_after = "auto"` the limit comes from the run's own past. A silence may last three times as long as
+earlier silences after such a line, or twice as long if there were several: a save takes as long as saves
+took, a step as long as steps took. A long time without progress is allowed again only after the line that
+began it before. The first silence after a new kind of line may last half an hour, the second half of that.
+Before the rhythm is known, and for counts that a waiting program may write, the limit is half an hour too.
+Known pauses are kept across restarts. No word in the log makes the check wait longer, except those that you
+configure (`quiet`), with an allowance of their own; the message says which limit applied. While the job waits
+or is suspended, nothing is judged. After the last step (`900/900`) a run may be silent for as long as it took
+to get there, at least half an hour and at most two hours; then a WARNING says so: it is no hang.
 
-An evaluation that nothing announces is a silence after a step like any other: it is known once one was seen.
-Where the first one is reported, a line before it ("evaluating") helps as much as `stale_after`.
+An evaluation that nothing announces looks like a silence after a step: its length is known once it has been
+seen. If the first one is reported, a log line before it ("evaluating") helps as much as setting
+`stale_after`.
 
-Where the log alone would be reported, other checks' signs of work hold that back: checkpoints that grow, and
-GPUs at the power that they draw at work, for two hours at most, then it is a WARNING; processors as busy as
-ever, where there are no GPUs, for as long again. What speaks against work shortens nothing; it is named.
+If the log alone would be reported, signs of work from other checks hold that back: growing checkpoints, and
+GPUs at the power that they draw at work, for two hours at most (then it is a WARNING); without GPUs,
+processors as busy as ever, for as long again as the limit. Signs against work do not shorten the limit; they
+are mentioned.
 
-A program that buffers its output writes in blocks of kilobytes, hours apart perhaps: once a log grows in
-whole blocks alone, an hour, or three times the longest pause between two, is no hang, and messages say how to
-switch that off (`python -u`).
+A program that buffers its output writes in blocks of kilobytes, perhaps hours apart. Once a log grows only in
+whole blocks, an hour, or three times the longest pause between two blocks, is no hang, and messages say how
+to switch the buffering off (`python -u`).
 
-A run with a Guard needs no log at all: its heartbeats tell step and loss. Where a job that hung ends, that is
-said as such: it is no recovery.
+A run with a Guard needs no log: its heartbeats report step and loss. If a job that hung ends, that is
+reported as the end of the job, not as a recovery.
 
-A loss that stays NaN or infinite is CRITICAL; a best or lowest loss beside it clears nothing. One that leaves
-its band upwards and stays there is a WARNING, unless it lies about zero or belongs to a policy: the wider its
-values scatter, and the longer it was above its best by chance before, the longer and higher. So is a
-throughput far below its own median for the same work. Spikes that come back are not reported.
+A loss that stays NaN or infinite is CRITICAL; a best or lowest loss printed beside it does not clear that. A
+loss that rises out of its usual range and stays there is a WARNING, unless it is around zero or belongs to a
+policy; the more its values scatter, and the longer it has been above its best by chance before, the longer
+and higher the rise must be. A throughput far below its own median for the same work is a WARNING too. Spikes
+that come back are not reported.
 
-The end of the log is read for causes: collective timeouts, out of memory, ECC and Xid, no space, time
-limits. The message names the cause, and the rank or node where it stands; of a connection that broke the node
-at its other end, ready for `--exclude`; and where many ranks write, the one that fell silent first. Where no
-known cause fits, the last line that has the form of an error is quoted. After a line in which a program says
-that it ends, and nothing more from it, five minutes are enough; who retries, skips or goes on has survived.
+The end of the log is searched for causes: collective timeouts, out of memory, ECC and Xid errors, no space,
+time limits. The message names the cause, with the rank or node in the line; for a broken connection the node
+at its other end, ready for `--exclude`; and if many ranks write, the one that fell silent first. If no known
+cause fits, the last line in the form of an error is quoted. If a program reports its own end, and nothing
+more comes from it, five minutes are enough; one that retries, skips or continues has survived.
 """
 
 from __future__ import annotations
@@ -85,7 +89,7 @@ from watchdogd.units import local_time
 
 
 def _advised(result: Result, run: Run, job: Job) -> Result:
-    """Add what helps with just this to what is wrong with a run that has a job."""
+    """Add advice to what is wrong with a run that has a job."""
     name, typed = shlex.quote(run.name), commands.of(run.backend)
     number = job.id if run.backend == "process" else job.handle
     lost = result.subject == "loss" and result.since is not None
@@ -111,14 +115,14 @@ def _advised(result: Result, run: Run, job: Job) -> Result:
 
 
 def _unread_log(error: OSError) -> Advice:
-    """Return what helps where the log cannot be read: its rights or path, or its disk."""
+    """Return advice for a log that cannot be read: its rights, its path, or its disk."""
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP):
         return Advice("Correct log under the run in config.toml, or ask its owner for access.")
     return Advice("Its disk may be failing: ask the cluster's administrators.")
 
 
 def _rejudge(subject: str, measured: Mapping[str, float], parameters: Mapping[str, Any]) -> Result | None:
-    """Judge the recorded silence by the present `stale_after`; what is learned is not learned anew."""
+    """Judge the recorded silence by the present `stale_after`; nothing is learned anew."""
     usual = parameters["stale_after"]
     if subject or "age" not in measured or usual == "auto":
         return None
@@ -162,18 +166,17 @@ def log_staleness(
     grace: Duration | None = None,
     written: tuple[str, ...] = (),
 ) -> Iterable[Result | RunLog]:
-    """Log of a run grows, its progress number grows with it, and its loss is a number.
+    """Log of the run grows, its progress number with it, and its loss is a number.
 
-    log: path of the log, with wildcards; event files of TensorBoard, tables with a header (CSV), MLflow's
-        metric files, trainer_state.json and other documents that are written anew each time are read, too;
-        of several files all count, the newest is shown; left out: the heartbeats of the training's Guard
-        alone tell of its progress
+    log: path of the log, with wildcards; TensorBoard's event files, tables with a header (CSV), MLflow's
+        metric files, trainer_state.json and other documents that are rewritten each time are read, too; all
+        matching files count, the newest is shown; default: none, only the Guard's heartbeats count
     stale_after: silence that means a hang; auto learns it from the run's own rhythm
-    progress: pattern whose first group is a number that must grow; left out: what grows is found
-    quiet: phases that may be silent for longer: match, a pattern, and allow, a duration
-    must_see: lines that must come within a time of each job's start: match and within
-    must_not_see: patterns that must not come
-    grace: how long a job may take to its first progress line; left out: 30m, or stale_after where that is set
+    progress: pattern whose first group is a number that must grow; default: such numbers are detected
+    quiet: phases that may be silent for longer: `match`, a pattern, and `allow`, a duration
+    must_see: lines that must come within a time of each job's start: `match` and `within`
+    must_not_see: patterns of lines that must not come
+    grace: how long a job may take to its first progress line; default: 30m, or stale_after if that is set
     written: files that watchdogd writes (pulses, status logs), which are never the run's log
     """
     wishes = Wanted(

@@ -1,8 +1,8 @@
-"""Numbers that lines repeat, and which of them are clocks of the run.
+"""Numbers that occur again and again in lines, and which of them are clocks of the run.
 
-A number is a *clock* where it rises, and comes again and again: a step, a batch within an epoch, a time that
-is simulated. What goes up and down is a *measure* (a loss, a temperature). What goes as the wall's clock does
-is neither: it goes on whatever the run does.
+A *clock* is a number that rises again and again: a step, a batch within an epoch, a simulated time. A
+*measure* goes up and down: a loss, a temperature. A number that rises with the wall clock is neither: it goes
+on whatever the run does.
 """
 
 from __future__ import annotations
@@ -18,37 +18,36 @@ SET = 300.0
 SET_AMID = 1500.0
 """The same within one look, whose lines are of unknown times."""
 SHOWS = 240.0
-"""Seconds of its life by which it shows whether a number is such a clock; until then it may be one."""
+"""Seconds after which it is known whether a number follows the wall clock; until then it may."""
 LOOK = 75.0
-"""Seconds of a look, by which its first line is older than it is taken for."""
+"""Seconds of one look: its first line may be this much older than assumed."""
 REGULAR, ALIKE, ROUND = 0.02, 8, 0.03
-"""Share by which the pace of what waits varies at most, in so many of them: it sleeps; what works does not.
-
-And by how much longer it takes than the whole seconds that it sleeps.
-"""
+"""Largest share by which the pace of a waiting program varies (it sleeps for a fixed time; a working one does
+not), over ALIKE paces. ROUND: by how much its pace may exceed the whole seconds that it sleeps."""
 DOWN = 6
-"""Times that a number must have fallen, and never stood between, to count down."""
+"""Times that a number must have fallen, without ever standing still, to count as counting down."""
 STEADY = 10
-"""Times that a count rises for each time that it falls, and is taken up again from there."""
+"""A count that rises this many times for each fall is one that is resumed from a checkpoint."""
 NEAR = 0.15
 """Share of a cycle in which the next one begins."""
 RISES = 3
 """Times that a number must have risen to count as a clock."""
 SAME, MEMBERS = 4, 64
-"""Cycles of the same numbers, so many at most, after which these are names: of GPUs, ranks, trials."""
+"""After SAME identical cycles, of at most MEMBERS values, the numbers are names: of GPUs, ranks, trials."""
 
 
 @dataclass(slots=True)
 class Number:
-    """Number of a template, over all its lines.
+    """One number of a template, over all its lines.
 
-    `first` and `high`: of the present cycle; `rises`: times that it passed `high`; `resets`: times that it
-    began anew; `dips`: times that it lay below and did not; `base`: the last value of the look at `began`;
-    `mean`: of its last paces, `alike`: how many were near it, less ALIKE for each that was not; `wall`:
-    whether it goes as time does; `top`: how far it had come when it was last taken up from before;
-    `time`: whether it is written as a time, such as the one in front of a line; `peak`, `turned`: its high
-    and its rises when it last began anew; `same`: cycles that were the one before, less SAME for each that
-    was not.
+    `first`, `high`: first and highest value of the present cycle; `rises`: how often it passed `high`.
+    `resets`: how often it began anew; `dips`: how often it fell without doing so.
+    `base`: last value of the look at `began`. `wall`: it rises with the wall clock.
+    `mean`: mean of its last paces; `alike`: how many were near it, less ALIKE for each that was not.
+    `top`: how far it had come when it was last resumed from an earlier value.
+    `peak`, `turned`: its highest value and number of rises when it last began anew.
+    `same`: number of cycles equal to the one before, less SAME for each that was not.
+    `time`: it is written as a time, such as the one at the beginning of a line.
     """
 
     first: float
@@ -74,7 +73,8 @@ class Number:
     def clock(self, least: int = RISES) -> bool:
         """Return True if it is a clock of the run.
 
-        It rose `least` times, falls back only to begin anew, and is no clock of the wall; or it counts down.
+        It rose at least `least` times, falls only to begin anew, and does not follow the wall clock; or it
+        counts down.
         """
         if self.falling:
             return True
@@ -86,11 +86,11 @@ class Number:
 
     @property
     def names(self) -> bool:
-        """True if it is no time, and goes over the same few numbers again and again, each time in a look."""
+        """True if it is no time and repeats the same few values, each in one look: it names something."""
         return self.same >= SAME and not self.time
 
     def _note_cycle(self, value: float) -> None:
-        """Note whether the cycle that ends now, as `value` begins the next one, was as the one before."""
+        """Note whether the cycle that `value` ends was equal to the one before."""
         rises = self.rises - self.turned
         soon = self.rose - self.began <= LOOK and rises < MEMBERS
         alike = soon and value == self.first and self.high == self.peak
@@ -103,20 +103,20 @@ class Number:
 
     @property
     def _young_wall(self) -> bool:
-        """True if it may go as time does, and had no time yet to show that it does not."""
+        """True if it may follow the wall clock and is too young to show that it does not."""
         took = self.rose - self.began
         if self.time and took < SHOWS:
             return True
         return 0.0 < took < 2 * SHOWS and not self.resets and self._goes_as_time(LOOK / took)
 
     def _note_wall(self) -> None:
-        """Note whether it goes as time does, in seconds or milliseconds, by all looks until now."""
+        """Note whether it follows the wall clock, in seconds or milliseconds, over all looks until now."""
         took = self.rose - self.began
         if took >= SHOWS:
             self.wall = self._goes_as_time(max(0.03, LOOK / took) if self.time else 0.03)
 
     def _note_set(self, value: float, before: float, at: float) -> bool:
-        """Return True if this clock of the wall was set: it goes on as one, from its new time."""
+        """Return True if this wall clock was set to another time, from which it goes on."""
         took = at - self.rose
         unit = 1000.0 if self.high - self.base >= 30.0 * (self.rose - self.began) else 1.0
         jump = (value - before) / unit - took
@@ -127,7 +127,7 @@ class Number:
         return True
 
     def follows(self, before: Number) -> bool:
-        """Return True if it began where another one was, by no more than a few of that one's steps."""
+        """Return True if it began where another number was, give or take a few of that one's steps."""
         if self.resets or before.resets or before.rises < ALIKE:
             return False
         step = (before.high - before.first) / before.rises
@@ -135,7 +135,7 @@ class Number:
 
     @property
     def regular(self) -> bool:
-        """True if it counts one by one at a pace that never changes, as what only waits does."""
+        """True if it counts one by one at a constant pace, as a waiting program does."""
         if not self.whole or self.high - self.first > 1.5 * max(self.rises, 1):
             return False
         each = 1.0 / abs(self.mean) if self.mean else 0.0
@@ -143,31 +143,31 @@ class Number:
 
     @property
     def falling(self) -> bool:
-        """True if it counts down, and goes up to begin anew alone: what is left to do, and no time."""
+        """True if it counts down to what is left to do and rises only to begin anew; it is no time."""
         if self.resets < DOWN or self.dips or not self.whole or self.rises * 3 > self.resets:
             return False
         return abs(self.mean + 1.0) >= 0.03
 
     @property
     def turns(self) -> int:
-        """Number of times that it went on, up or down."""
+        """How many times it moved, up or down."""
         return self.rises + self.resets
 
     @property
     def rising(self) -> bool:
-        """True if it has never fallen, and does not go as time does."""
+        """True if it has never fallen and does not follow the wall clock."""
         return not (self.dips or self.resets or self.wall)
 
     @property
     def constant(self) -> bool:
-        """True if it has always been the same."""
+        """True if it has never changed."""
         return not (self.rises or self.resets or self.dips)
 
     def take(self, values: Sequence[float], at: float) -> tuple[bool, bool, bool]:
-        """Take in the next values, seen at `at`, and return whether it changed, went on, and rose.
+        """Add the next values, seen at `at`; return whether it changed, moved on, and rose.
 
-        It changed where any differed from the one before in more than whole numbers; it went on where one
-        that is a clock for sure did, and rose where any was higher than ever in its cycle.
+        Changed: a number with decimals got another value. Moved on: it fell as only a clock does, counting
+        down or resuming. Rose: a value was the highest of its cycle.
         """
         changed = rose = risen = False
         last, then, resets = self.last, self.rose, self.resets
@@ -220,7 +220,7 @@ class Number:
         return False
 
     def _begin_anew(self, value: float, before: float, at: float) -> bool:
-        """Begin the next cycle; True where each value begins one, since it counts down."""
+        """Begin the next cycle; return True if each value begins one, since it counts down."""
         if at > self.rose and self.rises * 3 <= self.resets:
             self._note_pace((value - before) / (at - self.rose))
         self._note_cycle(value)
@@ -231,9 +231,9 @@ class Number:
 
     @property
     def _resumes(self) -> bool:
-        """True if a count that always rose falls now since it is taken up again from its last checkpoint.
+        """True if a count that always rose falls now because it is resumed from its last checkpoint.
 
-        Not where it came no farther than when that was last so.
+        False if it came no further than when it was last resumed.
         """
         steady = (self.dips + self.resets + 1) * STEADY <= self.rises
         return steady and self.whole and self.high > self.top
@@ -246,7 +246,7 @@ class Number:
 
 
 def is_slept(seconds: float) -> bool:
-    """Return True for a time that people let a program sleep for, and a little more."""
+    """Return True for a time that a program would be told to sleep, or slightly more."""
     for unit, most in ((1.0, 10.0), (5.0, 60.0), (10.0, 300.0), (30.0, math.inf)):
         slept = max(round(seconds * (1 - ROUND / 2) / unit), 1) * unit
         if slept <= most:

@@ -1,4 +1,4 @@
-"""Growth of a training's number, over all its series, restarts inside a job, and new epochs."""
+"""Growth of a training's number across series, restarts within a job, and epochs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _EPOCH_START = 10.0
 
 @dataclass(slots=True)
 class Count:
-    """Last number (`present`), the highest so far, and how the number moved.
+    """Last number (`present`), the highest so far, and how it moved.
 
-    Kept are the falls since the highest, the mark of the last report, and by how much it last rose.
+    Also kept: falls since the highest number, the mark of the last report, and by how much it last rose.
     """
 
     present: float
@@ -30,11 +30,11 @@ Counter = dict[str, Count]
 
 
 def grows(counter: Counter, report: ProgressReport, *, strict: bool = False) -> bool:
-    """Take one report in; True where it is progress. `strict`: it begins anew only where it was full.
+    """Add one report; return True if it is progress. With `strict`, only a full counter may restart.
 
-    A number that falls is a new start (progress too) where it begins anew near 0, as an epoch or a bar does,
-    or for the first time since the last record: a resume starts at the last checkpoint. What falls again
-    before it has passed the record repeats itself, and that is none.
+    A number that falls is a new start, and progress too, if it restarts near 0, as an epoch or a bar does, or
+    if it falls for the first time since the record: a resume starts at the last checkpoint. A number that
+    falls again before it has passed the record only repeats itself, which is no progress.
     """
     series = counter.get(report.series)
     if series is None:
@@ -61,7 +61,7 @@ def grows(counter: Counter, report: ProgressReport, *, strict: bool = False) -> 
 
 
 def begin_epoch(counter: Counter, epoch: float) -> None:
-    """Begin anew what is counted in an epoch, where a line names another one than before."""
+    """Restart the count within an epoch if a line names another epoch than before."""
     known = _EPOCH_LINE in counter
     if grows(counter, ProgressReport(_EPOCH_LINE, epoch)) and known:
         for series in (each for name, each in counter.items() if name != _EPOCH_LINE):
@@ -69,5 +69,5 @@ def begin_epoch(counter: Counter, epoch: float) -> None:
 
 
 def _full(report: ProgressReport, present: float, step: float) -> bool:
-    """Return True if it begins again after it was full: one more step had no room in it."""
+    """Return True if it restarts after it was full: there was no room for one more step."""
     return report.total is not None and present + step >= report.total

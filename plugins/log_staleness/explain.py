@@ -1,7 +1,4 @@
-"""Lines for people that say what the judgement of a log rests on.
-
-They also say what is understood of a log that nobody watched yet.
-"""
+"""Explanation, for people, of what the verdict on a log rests on; also for a log never watched before."""
 
 from __future__ import annotations
 
@@ -26,9 +23,9 @@ _WORTH = {
 
 
 def explain(log: RunLog, now: float) -> Iterator[str]:
-    """Name the clocks that were found, the limits and where they come from, and what was passed over.
+    """Yield lines on the clocks that were found, the limits and their sources, and what is ignored.
 
-    `log` is what log_staleness remembers, `now` seconds since 1970.
+    `log` is the state of log_staleness, `now` in seconds since 1970.
     """
     state = log.clocks
     if not state.templates:
@@ -136,9 +133,9 @@ def _rounded(seconds: float) -> str:
 
 
 def first_look(log: str, now: float) -> Iterator[str]:
-    """Name the clocks in the end of the newest file that matches `log`, in lines for people.
+    """Return lines on the clocks at the end of the newest file that matches `log`.
 
-    None where nothing matches. OSError where it cannot be read.
+    None if no file matches. Raise OSError if it cannot be read.
     """
     for file in log_files.find(log)[:1]:
         data = log_files.read(file.path, *log_files.unread(file, None, first=True))

@@ -1,7 +1,7 @@
-"""Former content of a file that is written anew each time, so that only what is new in it counts.
+"""Earlier content of a file that is rewritten each time, so that only what is new in it counts.
 
-Such a file (a table that is saved whole, the last lines of a log, a document) says most of its lines again
-with each version: read once more, its numbers would seem to rise though nothing goes on.
+Such a file (a table saved as a whole, the last lines of a log, a document) repeats most of its lines in each
+version: read again, its numbers would seem to rise although nothing happens.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEPT = 100
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Content of a file: checksums of its last lines, and how many lines came before these, with theirs."""
+    """Content of a file: checksums of its last lines; number and checksum of the lines before."""
 
     last: tuple[int, ...]
     before: int = 0
@@ -29,14 +29,14 @@ class Version:
 
 
 def of(lines: Sequence[LogLine]) -> Version:
-    """Return these lines as a version."""
+    """Return the version with these lines."""
     sums = _sums(lines)
     first = max(len(sums) - KEPT, 0)
     return Version(tuple(sums[first:]), first, _together(sums[:first]))
 
 
 def unsaid(lines: Sequence[LogLine], before: Version | None) -> list[LogLine]:
-    """Return the lines that the version before did not say."""
+    """Return the lines that the earlier version did not have."""
     if before is None:
         return list(lines)
     sums = _sums(lines)

@@ -1,4 +1,4 @@
-"""Heartbeats of the Guard, and what they tell of a training, taken in beside its log (see `new_lines`)."""
+"""Heartbeats of the Guard, processed together with the log (see `new_lines`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_BEAT = ("", 0.0)
 
 
 def take_beat(beat: GuardHeartbeat, log: RunLog, now: float) -> None:
-    """Take in a heartbeat: progress where its step grew, and the loss where no log line tells it."""
+    """Process a heartbeat: progress if its step grew, and its loss if no log line has one."""
     told, last, looked = log.told, log.told.beat, log.looks.last
     if _left_behind(beat, log) or (last and last.written == beat.written):
         return
@@ -43,10 +43,10 @@ def take_beat(beat: GuardHeartbeat, log: RunLog, now: float) -> None:
 
 
 def _left_behind(beat: GuardHeartbeat, log: RunLog) -> bool:
-    """Return True if an earlier job wrote it: a requeued one has the same id, a plain process has none.
+    """Return True if an earlier job wrote it: a requeued job has the same id, a plain process has none.
 
-    What lies there when a job is first seen, and was written before its start or by the process that beat for
-    the one before, has to change before it counts: whatever the clocks say.
+    A heartbeat found when a job is first seen, written before the job's start or by the process that wrote
+    for the job before, must change before it counts, whatever the clocks say.
     """
     told = log.told
     if told.beat:
@@ -59,7 +59,7 @@ def _left_behind(beat: GuardHeartbeat, log: RunLog) -> bool:
 
 
 def heed_guard(log: RunLog) -> None:
-    """Forget a rhythm learned from heartbeats: it says nothing of a job whose log alone tells its number."""
+    """Forget a rhythm learned from heartbeats if this job only has a log to learn from."""
     if log.told.beat:
         log.beaten = True
     elif log.told.step and log.beaten:
@@ -70,9 +70,9 @@ def heed_guard(log: RunLog) -> None:
 def _note_step(step: float, log: RunLog, at: float, before: float) -> None:
     """Note that a heartbeat's step grew.
 
-    Where the log has told a number since the beat at `before`, that one stays the run's. What the log told (a
-    phase, a cause) may have come after this beat, whenever either is seen: it ends with the second that comes
-    since.
+    If the log has reported a number since the beat at `before`, that remains the run's number. What the log
+    reported (a phase, a cause) may be newer than this heartbeat, whichever is seen first: it ends with the
+    second heartbeat from then on.
     """
     told = log.told
     step_of_log, phase, cause = told.step, told.phase, told.cause

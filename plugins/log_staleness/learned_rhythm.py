@@ -1,9 +1,9 @@
 """Progress and pauses that a run's log has shown so far, and since when it shows no progress.
 
-Progress is a clock that rises (see `line_templates`). Which clocks count is found by what they are: where any
-says by its name, its total or the measures beside it that work is done, bare counts of something else do not
-hide that it stopped. A pause is known by the line before it: a silence after "saving" may be as long as those
-that followed such a line before. What was never seen before is met with more patience than what was.
+Progress is a clock that rises (see `line_templates`). Which clocks count depends on their kind: if any is
+known to count work, by its name, its total or the measures beside it, bare counts of something else cannot
+hide that it stopped. A pause is known by the line before it: a silence after "saving" may last as long as
+earlier ones after such a line. What was never seen before is allowed more time.
 """
 
 from __future__ import annotations
@@ -28,47 +28,47 @@ from watchdogd.plugins.log_staleness.stall_limit import (
 )
 
 BEAT, OWN = -1, -2
-"""The templates of the Guard's heartbeats, and of what the user's own pattern finds."""
+"""Templates of the Guard's heartbeats, and of the number found by the user's own pattern."""
 KEPT = 64
-"""Templates that are remembered."""
+"""How many templates are remembered."""
 UNKNOWN = 1800.0
-"""Seconds of patience with what was never seen before."""
+"""Seconds allowed for what was never seen before."""
 YOUNG, USUAL, KNOWN = 900.0, 420.0, 300.0
-"""Least patience: with a young run, with one that has not paused yet, with one whose pauses are known."""
+"""Least seconds allowed: for a young run, for one that has not paused yet, for one whose pauses are known."""
 GROWN_UP = 5400.0
 """Seconds of progress after which a run's usual pauses have been seen."""
 GROWN_UP_RISES = 40
-"""The same in rises: what comes each few steps is seen later where a step takes long."""
+"""The same in rises: if steps take long, what happens every few steps is seen later."""
 LONG = 120.0
-"""Seconds of a pause for which it is looked what began it."""
+"""A pause of so many seconds is searched for the line that began it."""
 SELDOM = 8
-"""A line that comes at less than one in so many rises may be what began a pause."""
+"""Only a line that comes less than once in so many rises can have begun a pause."""
 SOON = 60.0
-"""Seconds in which the next rise is never late: looks are so far apart."""
+"""Seconds within which the next rise is never late, since looks are so far apart."""
 NEWS = 420.0
-"""Patience after a line of a new kind, where such lines go on to come."""
+"""Seconds allowed after a line of a new kind, if such lines keep coming."""
 FIRST = 600.0
-"""The same after one that comes once: something began that was never seen."""
+"""The same if it comes only once: something has begun that was never seen."""
 NOVEL = 3600.0
-"""Seconds without progress after which more lines of new kinds say no more that something begins."""
+"""Seconds without progress after which lines of new kinds no longer mean that something begins."""
 SLACK = 0.5
-"""Amount by which a clock says less where it goes regularly for a while (see `Template.weight`)."""
+"""How much less a clock weighs if it has been regular for a while (see `Template.weight`)."""
 LOST = 5
-"""Lines in a row without a number where one was, after which it counts as staying so."""
+"""After so many lines in a row without the number they had before, that counts as lasting."""
 OFTEN = 10
-"""Lines of a template after which what follows them is known."""
+"""After so many lines of a template it is known what follows them."""
 MANY, OVER = 20, 4
-"""Times that a count has risen where it is more than what came before it, and how many times more often."""
+"""A count outweighs the one before it once it has risen MANY times, and OVER times as often."""
 AGAIN = 2
-"""Times that a count began anew after which its total is no end."""
+"""After so many restarts of a count, reaching its total is no end."""
 RARE = 2
-"""Lines of a new kind that say that something new began; more of them are just written, too."""
+"""Up to so many lines of a new kind mean that something new has begun; more are just output."""
 DONE = 7200.0
-"""Seconds of silence after the last step; less after a count that took less long itself."""
+"""Seconds that a run may be silent after its last step; less if the count itself took less time."""
 
 
 class Reason(StrEnum):
-    """Reason for a limit: where it comes from."""
+    """Where a limit comes from."""
 
     START = "until a job's first progress line"
     KNOWN = "learned from the run's own rhythm"
@@ -80,7 +80,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Seconds of patience, and where the number comes from."""
+    """Seconds that are allowed, and where the number comes from."""
 
     seconds: float
     reason: Reason
@@ -90,10 +90,10 @@ NOTHING = Template("", [], [], 0.0)
 
 
 def _takes_over(each: Template, before: Sequence[Template]) -> bool:
-    """Return True if its count is the run's next one for sure, after those of `before` had stopped.
+    """Return True if its count certainly continues those of `before`, which have stopped.
 
-    It goes on from where one of these was, in lines of another form; or these were full; or it rises so much
-    more often than they did that it does in ONLY_WAITS what they did not in all their time.
+    It starts where one of these was, in lines of another form; or these were full; or it rises so much more
+    often that it did within ONLY_WAITS what they did not in all their time.
     """
     if any(each.continues(one) for one in before):
         return True
@@ -105,7 +105,7 @@ def _takes_over(each: Template, before: Sequence[Template]) -> bool:
 
 
 class _Cycling(NamedTuple):
-    """Template whose clocks begin anew: when one last rose before this look, and what its lines say."""
+    """Template whose clocks restart: when one last rose before this look, and what its lines say."""
 
     rose: float
     said: set[str]
@@ -113,14 +113,15 @@ class _Cycling(NamedTuple):
 
 @dataclass(slots=True)
 class LogState:
-    """Memory of one job's log.
+    """State of one job's log.
 
-    `wrote`: when the last bytes came, `said`: the template of the last line; `moved`: when a clock that
-    counts last rose, `rises`: in how many looks one did; `novel`: when a line came whose template is new;
-    `pauses`: the longest times between two rises; `since`: when progress was first seen; `weight`: the least
-    that a clock must say to count (see `Template.weight`); `bare`: none says more than something that waits;
-    `until`: when what rises now no longer counts, because it may belong to something that waits, or 0;
-    `sure`: when something last rose of which that cannot be; `begun`: when the job's first line came.
+    `wrote`: when bytes last came; `said`: template of the last line. `begun`: when the job's first line came.
+    `moved`: when a clock that counts last rose; `rises`: in how many looks one did.
+    `novel`: when a line of a new template came. `pauses`: the longest times between two rises.
+    `since`: when progress was first seen. `weight`: the least weight with which a clock counts (see
+        `Template.weight`); `bare`: none weighs more than something that waits.
+    `until`: when what rises now stops counting, since it may belong to something that waits; else 0.
+    `sure`: when something last rose that cannot belong to such.
     """
 
     templates: dict[int, Template] = field(default_factory=dict)
@@ -145,11 +146,11 @@ class LogState:
         *,
         counts: bool = True,
     ) -> None:
-        """Take in lines that came in one look, and whether each may go on; the last was written at `at`.
+        """Add the lines of one look, each with whether it may go on; the last was written at `at`.
 
-        `counts`: whether their numbers do, or only those that `count` is given. `rested`: until when the run
-        could not go on (it was suspended), which is no pause of its own; None: nobody watched for a while,
-        and what came meanwhile shows no pause.
+        `counts`: whether their numbers count, or only those given to `count`. `rested`: until when the run
+        could not work (it was suspended), which is no pause of its own; None: there was no look for a while,
+        so that the lines show no pause.
         """
         first, key = True, 0
         rows: dict[int, list[list[float]]] = {}
@@ -186,7 +187,7 @@ class LogState:
             self._forget()
 
     def _note_member(self, known: Template, key: int, values: list[float], at: float) -> None:
-        """Take in a line about one of several (a trial of a table): each has numbers of its own."""
+        """Process a line about one of several (a trial in a table): each has its own numbers."""
         about = known.about
         if about is None or len(values) < 2 or len(values) != len(known.numbers):
             return
@@ -199,13 +200,13 @@ class LogState:
         own.take([values], at)
 
     def _take(self, rows: dict[int, list[list[float]]], at: float) -> None:
-        """Take in the numbers of lines, by template."""
+        """Process the numbers of lines, by template."""
         for key, each in rows.items():
             self.templates[key].take(each, at)
         rows.clear()
 
     def _note_lost(self, lost: Template) -> None:
-        """Count a line more that has none where it had numbers; anew where one of before came in between."""
+        """Count one more line without a number where there was one; restart after one that had it."""
         if not lost.healthy:
             return
         before = self.templates.get(lost.healthy)
@@ -214,7 +215,7 @@ class LogState:
 
     @property
     def lost(self) -> Template | None:
-        """Template whose lines have had NaN or infinity for some time where they had numbers."""
+        """Template whose lines have had NaN or infinity for some time in place of a number."""
         found = (each for each in self.templates.values() if each.lost >= LOST and self._stays_lost(each))
         return max(found, key=lambda each: each.lost, default=None)
 
@@ -223,9 +224,9 @@ class LogState:
         return before is None or before.last <= lost.last
 
     def count(self, key: int, number: float, at: float, rested: float | None = 0.0) -> None:
-        """Take in a number that is known to be the training's.
+        """Process a number that is known to be the training's.
 
-        `key`: BEAT, the step of its Guard; OWN, what the user's own pattern found.
+        `key`: BEAT for the step of its Guard, OWN for the number found by the user's own pattern.
         """
         if key == BEAT and at > self.wrote:
             self._note_silence(at, rested)
@@ -236,9 +237,9 @@ class LogState:
         self.weight, self.until = 2.0, 0.0
 
     def renew(self, at: float = 0.0) -> None:
-        """Begin another job, or the same one again from `at` on.
+        """Begin another job, or the same one again, from `at` on.
 
-        Its numbers begin anew, and what is known of the run's pauses stays.
+        Its numbers start anew; what is known of the run's pauses is kept.
         """
         for each in self.templates.values():
             each.numbers, each.rose, each.changed, each.lost = [], 0.0, 0.0, 0
@@ -246,13 +247,13 @@ class LogState:
         self.novel = self.begun = at
 
     def forget_pauses(self) -> None:
-        """Forget the run's pauses, learned in another way than this job tells its progress."""
+        """Forget the run's pauses, which were learned from another source of progress than this job's."""
         for each in self.templates.values():
             each.after, each.stood = [], []
         self.pauses, self.rises, self.since = [], 0, 0.0
 
     def set_back(self, now: float) -> None:
-        """Follow a clock that was set back: nothing has happened in its future."""
+        """Follow a clock that was set back: nothing can have happened in its future."""
         for name in ("wrote", "moved", "novel", "sure", "begun"):
             setattr(self, name, min(getattr(self, name), now))
 
@@ -271,7 +272,7 @@ class LogState:
         self.moved = moved
 
     def _note_pause(self, at: float, moved: float, gap: float) -> None:
-        """Note a pause; a long one is allowed again where what began it is said again, such as "saving"."""
+        """Note a pause; a long one is allowed again after the line that began it, such as "saving"."""
         began = self._announced(moved) if gap >= LONG else None
         if began:
             began.stood = longest(began.stood, at, gap)
@@ -279,9 +280,9 @@ class LogState:
             self.pauses = longest(self.pauses, at, gap)
 
     def _announced(self, moved: float) -> Template | None:
-        """Return the line of the rarest kind since the last rise, where it is rare.
+        """Return the line of the rarest kind since the last rise, if it is rare.
 
-        What came when most of the pause was over, such as an evaluation's result, did not begin it.
+        A line that came when most of the pause was over, such as an evaluation's result, did not begin it.
         """
         early = min((self.moved + moved) / 2, moved - LONG / 2)
         since = (each for each in self.templates.values() if self.moved <= each.last <= early)
@@ -290,15 +291,15 @@ class LogState:
 
     @property
     def _began_anew(self) -> bool:
-        """True if something was said since the last rise that was never said before, and is not repeated."""
+        """True if a line since the last rise is of a new kind and is not repeated."""
         return any(each.count <= RARE and each.begun >= self.moved for each in self.templates.values())
 
     @property
     def _allowed(self) -> Pauses:
-        """Pauses of before that may come now.
+        """Earlier pauses that may occur now.
 
-        Those are the ones that nothing announced, and those that began with what was said since the last
-        rise, or all where that is new.
+        These are the ones that no line announced, and those announced by a line that came since the last rise
+        (all pauses, if that line is new).
         """
         new = self._began_anew
         since = [each for each in self.templates.values() if new or each.last >= self.moved]
@@ -306,7 +307,7 @@ class LogState:
 
     @property
     def announced(self) -> str:
-        """Rare line since the last rise that began long pauses before, or is of a new kind; or empty."""
+        """Rare line since the last rise that began long pauses before, or is of a new kind; else empty."""
         if not self.moved:
             return ""
         rare = [each for each in self.templates.values() if each.last >= self.moved and not each.weight]
@@ -316,8 +317,8 @@ class LogState:
     def _moved(self) -> float:
         """Return when a clock that counts last rose.
 
-        What says more than all that counted before begins the run's progress anew: what was counted until
-        then was of something else.
+        A clock that weighs more than all before begins the run's progress anew: what counted until then was
+        something else.
         """
         own, late = self._clocks()
         self.until, self.sure = 0.0, self.begun
@@ -338,9 +339,10 @@ class LogState:
         return max([rose, *(each.rose for _, each in waits)])
 
     def _measured(self) -> float:
-        """Return when a measure last changed, where no number is a clock.
+        """Return when a measure last changed, if no number is a clock.
 
-        One that has no loss beside it and goes nowhere may be looked at by a monitor, whatever the run does.
+        A measure without a loss beside it, and without a trend, may come from a monitor, whatever the run
+        does.
         """
         known = [each for each in self.templates.values() if each.count >= OFTEN or each.names]
         works = max((each.changed for each in known if each.trends or each.names), default=0.0)
@@ -352,9 +354,9 @@ class LogState:
     def _clocks(self) -> tuple[list[tuple[float, Template]], list[tuple[float, Template]]]:
         """Return the clocks with their weights: the run's own, and those that began once these had stopped.
 
-        What begins to count then may be what waits for them, or looks on. It is the run's next stage where it
-        is the training's by name or has a total, has gone on for longer than what it followed, or takes over
-        from that for sure.
+        A clock that began later may belong to something that waits or watches. It counts as the run's next
+        stage if it is the training's by name or has a total, has gone on for longer than the clock before, or
+        certainly continues it.
         """
         found = [(weight, each) for each in self.templates.values() if (weight := each.weight)]
         own, late = list[tuple[float, Template]](), list[tuple[float, Template]]()
@@ -375,9 +377,9 @@ class LogState:
 
     @property
     def progressed(self) -> float:
-        """Time at which it last got on.
+        """Time of the last progress.
 
-        What only waits may count, too: it hides a hang until then, and has not counted at all afterwards.
+        What may only be waiting counts for a while: it hides a hang for that long, and then never counted.
         """
         return self.moved if not self.until or self.moved < self.until else self.sure
 
@@ -388,12 +390,12 @@ class LogState:
 
     @property
     def stirred(self) -> float:
-        """Time at which a number last rose that may become a clock, where none is yet."""
+        """Time at which a number last rose that may become a clock, if there is none yet."""
         rose = (each.stirred for each in self.templates.values())
         return min(max(rose, default=0.0), self.begun + MOST)
 
     def _forget(self) -> None:
-        """Keep the templates that came often, and those that came last."""
+        """Keep the most frequent and the most recent templates."""
         if len(self.templates) <= KEPT:
             return
         ranked = sorted(
@@ -411,11 +413,11 @@ class LogState:
 
     @property
     def full(self) -> float:
-        """Seconds of patience where the training may be over, or 0.
+        """Seconds allowed if the training may be over, or 0.
 
-        It may be where the clock that rose last has reached its total. What began anew after its total is
-        likely to do so again, and what is full while a clock that rose more often is short of its total (an
-        evaluation within the training) ends nothing.
+        It may be over if the clock that rose last has reached its total; not if that clock has restarted
+        after its total before, nor if a clock that rose more often is short of its total (this was an
+        evaluation within the training).
         """
         full = [each.full for each in self.templates.values() if each.rose >= self.moved > 0]
         reached = [number for number in full if number]
@@ -426,7 +428,7 @@ class LogState:
         return min(max(max(number.rose - number.began for number in reached), UNKNOWN), DONE)
 
     def floor(self, now: float) -> float:
-        """Return the least patience: less where the run has progressed for long, or its pauses are known."""
+        """Return the least seconds allowed; fewer after long progress, or if the pauses are known."""
         lived = now - self.since if self.since else 0.0
         rhythm = (self.moved - self.since) / max(self.rises - 1, 1)
         grown_up = max(GROWN_UP, GROWN_UP_RISES * rhythm)
@@ -439,12 +441,12 @@ class LogState:
         return [*self.pauses, *(pause for each in self.templates.values() for pause in each.stood)]
 
     def silence(self, now: float) -> Limit:
-        """Return how long nothing may be written, after what was written last."""
+        """Return for how long nothing may be written after the last line."""
         if full := self.full:
             return Limit(full, Reason.DONE)
         before = self.templates.get(self.said, NOTHING)
         often = before.count >= OFTEN or (len(before.after) > 1 and self.rises > OFTEN)
-        # after a line that was never the last one of a look, what the run does is known, not what follows it
+        # a line that was never the last of a look: what the run does is known, but not what follows it
         pauses = before.after if often and before.after else self._silences()
         seconds = patience(self._least(before, now, often=often), pauses, now, known=often)
         return self._limit(seconds, known=often)
@@ -455,7 +457,7 @@ class LogState:
         return Limit(seconds, Reason.YOUNG if seconds == YOUNG else Reason.KNOWN)
 
     def _least(self, before: Template, now: float, *, often: bool) -> float:
-        """Return the least patience after such a line: the more often it came, the less."""
+        """Return the least seconds allowed after such a line: the more often it came, the fewer."""
         if often:
             return self.floor(now)
         if self.rises <= OFTEN or not (before.after or before.count > RARE):
@@ -463,24 +465,24 @@ class LogState:
         return max(self.floor(now), USUAL) if before.count > RARE else YOUNG
 
     def due(self, now: float) -> float:
-        """Return the seconds from one rise to when the next one is late, which is no hang yet."""
+        """Return after how many seconds the next rise is late, which is no hang yet."""
         if self.rises < 2:
             return UNKNOWN
         return max((1.5 if self.rises > OFTEN else MULTIPLE) * self.known(now), SOON)
 
     def known(self, now: float) -> float:
-        """Return the longest pause of before that may come now, in seconds; 0: there was none."""
+        """Return the longest earlier pause that may occur now, in seconds; 0 if there was none."""
         return longest_of(self._allowed, now)
 
     def usual(self, now: float) -> float:
-        """Return the longest pause of before that nothing announced."""
+        """Return the longest earlier pause that no line announced."""
         return longest_of(self.pauses, now)
 
     def _silences(self) -> Pauses:
         return [pause for each in self.templates.values() for pause in each.after]
 
     def standstill(self, now: float) -> tuple[float, Limit] | None:
-        """Return since when no clock rose though lines come, and how long that may be; None: not judged."""
+        """Return since when no clock rose although lines come, and how long it may; None: not judged."""
         novel = min(self.novel, self.moved + NOVEL) if self.moved else self.novel
         if self.wrote <= novel:
             return None
@@ -497,13 +499,15 @@ class LogState:
         seconds = max(
             patience(least, self._allowed, now, known=often),
             self.until - since,
-            max(cycles, default=0.0) + UNKNOWN - since,  # games, trials: the first ones may all say the same
+            max(cycles, default=0.0) + UNKNOWN - since,  # games, trials: the first ones may all be alike
         )
-        if self.wrote <= since + SOON or self._nothing_since(novel):  # it is silent, and judged as that
+        if self.wrote <= since + SOON or self._nothing_since(
+            novel
+        ):  # it is silent, which is judged elsewhere
             seconds = max(seconds, self.wrote - since + self.silence(now).seconds)
         return since, self._limit(seconds, known=often)
 
     def _nothing_since(self, novel: float) -> bool:
-        """Return True if nothing came since a line, until `novel`, after which nothing is known."""
+        """Return True if nothing came after a line, up to `novel`; what came later is not known."""
         before = self.templates.get(self.said, NOTHING)
         return before.count <= RARE and before.begun <= novel

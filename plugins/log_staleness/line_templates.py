@@ -1,4 +1,4 @@
-"""Lines that differ in their numbers alone, each kind with what its numbers told."""
+"""Templates: lines that differ only in their numbers, each with the history of its numbers."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ _STAND_IN = 0.03125
 
 @dataclass(slots=True)
 class Template:
-    """State of what the lines of one template have told.
+    """State of the lines of one template.
 
-    `count` lines, the first at `begun`, the last at `last`; `rose`: when a clock of theirs last rose,
-    `changed`: when a measure did; `healthy`: the template whose lines have numbers where these have NaN or
-    infinity, 0: none, and `lost`: how many of these came since one of those did; `start`, `band`: the first
-    value of its measure and how far that goes up and down, `trends`: it has left there; `repeats`: what its
-    lines of the last look said, as one number, 0: none of its clocks begins anew; `names`: positions of
-    numbers that a known format, or a loss beside them, says to be the training's; `bounds`: positions of
-    numbers that a total follows, and `times` of those that are written as a time; `member`: its lines are
-    about one of several (a trial of a table), so that none is a little behind another; `stocks`: positions of
-    numbers of bytes; `about`: position of the number that names what a line is about (a GPU, a trial), None:
-    none does; `every`: seconds from line to line, `alike`: how often that was so; `after`: the longest
-    silences (seconds) that followed such a line, with their times, and `stood`: the longest times without
-    progress that began with it.
+    `count`: number of lines; `begun`, `last`: times of the first and the last.
+    `rose`: when one of its clocks last rose; `changed`: when a measure last changed.
+    `healthy`: template of lines that have numbers where these have NaN or infinity (0: none);
+        `lost`: how many of these came since the last of those.
+    `start`, `band`: first value of its measure, how far that goes up and down; `trends`: it has left there.
+    `repeats`: checksum of its lines in the last look; 0: none of its clocks restarts.
+    `names`: positions of numbers that are the training's by a known format, or by a loss beside them.
+    `bounds`: positions of numbers followed by a total; `times`: written as times; `stocks`: of bytes.
+    `member`: its lines are about one of several (a trial in a table), so that none lags behind another.
+    `about`: position of the number that names what a line is about (a GPU, a trial), or None.
+    `every`: seconds from line to line; `alike`: how often that was the same.
+    `after`: the longest silences (seconds) after such a line, with their times; `stood`: the longest times
+        without progress that began with one.
     """
 
     text: str
@@ -66,7 +67,7 @@ class Template:
     stood: Pauses = field(default_factory=list)
 
     def take(self, rows: Sequence[Sequence[float]], at: float) -> None:
-        """Take in some lines more, by their numbers, written at `at`."""
+        """Add more lines, by their numbers, written at `at`."""
         if rows and self.last and at > self.last:
             every = (at - self.last) / len(rows)
             near = abs(every - self.every) < REGULAR * every
@@ -113,29 +114,29 @@ class Template:
         return next((each for each in self.numbers if not each.whole), None)
 
     def _note_trend(self, number: Number) -> None:
-        """Note whether a measure has left where it began, by more than it goes up and down, like a loss."""
+        """Note whether a measure has left its starting range, as a loss does."""
         self.band = max(self.band, number.high - number.first)
         self.start = self.start or number.last
         self.trends = self.count > TREND and abs(number.last - self.start) > 3.0 * self.band
 
     @property
     def shown(self) -> str:
-        """Words of its lines, with the last numbers of its clocks: `step 160 loss #`."""
+        """Its lines in words, with the last numbers of its clocks: `step 160 loss #`."""
         first, *rest = self.text.split("#")
         clocks = self.clocks
         numbers = (f"{self.numbers[each].last:,.10g}" if each in clocks else "#" for each in range(len(rest)))
         return first + "".join(f"{number}{words}" for number, words in zip(numbers, rest, strict=True))
 
     def said(self, text: str, values: Sequence[float]) -> str:
-        """Return what a line of it says, whenever it says so."""
+        """Return the text that all of its lines share."""
         if not self.times:
             return text
         return str([each for position, each in enumerate(values) if position not in self.times])
 
     def note_cycle(self, rose: float, said: set[str]) -> None:
-        """Note what its lines of a look said; `rose`: when a clock last rose before it.
+        """Note the lines of one look; `rose`: when a clock last rose before it.
 
-        Lines that all were said in the look before are drawn again, and nothing goes on.
+        If all lines also came in the look before, they are only drawn again, and nothing progresses.
         """
         before, self.repeats = (
             self.repeats,
@@ -150,7 +151,7 @@ class Template:
         return [position for position in range(len(self.numbers)) if self._counts(position)]
 
     def _counts(self, position: int) -> bool:
-        """Return True if that number is a clock: a name of what the line is about is none."""
+        """Return True if that number is a clock and does not name what the line is about."""
         number, named = self.numbers[position], position in self.names
         if number.names and not named and position not in self.bounds:
             return False
@@ -160,24 +161,24 @@ class Template:
 
     @property
     def stirred(self) -> float:
-        """Time of the last rise of a number that never fell, too seldom to be known for a clock yet; or 0."""
+        """Time of the last rise of a number that never fell but rose too seldom to be a clock yet; or 0."""
         numbers = (each for each in self.numbers if each.rising and not each.time)
         few = (each.rose for each in numbers if 0 < each.rises < RISES)
         return max(few, default=0.0)
 
     @property
     def expected(self) -> float:
-        """Time at which its last line but one came, were all as far apart."""
+        """When the last line but one would have come, if all came at equal intervals."""
         return self.last - (self.last - self.begun) / max(self.count - 1, 1)
 
     @property
     def bounded(self) -> bool:
-        """True if a clock of it counts up to a total: `3/1200`."""
+        """True if one of its clocks counts up to a total: `3/1200`."""
         return any(self._total(position) for position in self.bounds if position in self.clocks)
 
     @property
     def full(self) -> Number | None:
-        """Clock of it that has reached its total, where all that have one did."""
+        """Clock that has reached its total, if all clocks with a total have."""
         steps = [each for each in self.bounds if each not in self.stocks]
         totals = [(self.numbers[each], self._total(each)) for each in steps if self._total(each)]
         if any(each.last < total for each, total in totals):
@@ -186,27 +187,27 @@ class Template:
 
     @property
     def ended(self) -> bool:
-        """True if it has reached its total, and never began anew after that."""
+        """True if it has reached its total and never restarted after that."""
         full = self.full
         return full is not None and not full.resets
 
     @property
     def rises(self) -> int:
-        """Number of times that its clock rose that did most often; of its lines, where it has none."""
+        """How often its most active clock rose; without a clock, the number of its lines."""
         return max((self.numbers[each].rises for each in self.clocks), default=self.count)
 
     @property
     def grows(self) -> bool:
-        """True if a clock of it has never fallen."""
+        """True if one of its clocks has never fallen."""
         return any(self.numbers[each].rising for each in self.clocks)
 
     @property
     def whole(self) -> bool:
-        """True if a clock of it counts in whole numbers."""
+        """True if one of its clocks counts in whole numbers."""
         return any(self.numbers[each].whole for each in self.clocks)
 
     def continues(self, before: Template) -> bool:
-        """Return True if a count goes on here from where it was in lines of another form."""
+        """Return True if a count continues here from where it was in lines of another form."""
         pairs = [
             (self.numbers[each], before.numbers[each])
             for each in self.clocks
@@ -216,7 +217,7 @@ class Template:
 
     @property
     def unfinished(self) -> int:
-        """Number of times that a clock of it rose that is short of its total."""
+        """How often one of its clocks rose that is short of its total."""
         totals = [(self.numbers[each], self._total(each)) for each in self.bounds if each in self.clocks]
         return max((each.rises for each, total in totals if each.last < total), default=0)
 
@@ -228,21 +229,21 @@ class Template:
 
     @property
     def measured(self) -> bool:
-        """True if it tells a number that goes up and down, with decimals."""
+        """True if it has a measure: a number with decimals that goes up and down."""
         return any(not each.whole and not each.clock() and not each.constant for each in self.numbers)
 
     @property
     def _watches(self) -> bool:
-        """True if its lines come as regularly as those of what only looks at something, and sleeps."""
+        """True if its lines come as regularly as those of a monitor that sleeps in between."""
         return self.alike >= ALIKE and is_slept(self.every)
 
     @property
     def weight(self) -> float:
-        """Weight of what a clock of it says.
+        """How much its clocks say about the run.
 
-        3: the training's own by name; 2: with a total or beside measures; 1: a bare count, or a loss without
-        one; half of one less where it goes as regularly as what only waits, or is of bytes that something
-        looks at; 0: it has none.
+        3: the training's own by name; 2: with a total, or beside measures; 1: a bare count, or a loss without
+        one; 0: it has no clock. Half of one less if it is as regular as a waiting program, or counts bytes
+        that something watches.
         """
         clocks = self.clocks
         if not clocks:
@@ -254,7 +255,7 @@ class Template:
             return 0.5
         if self.bounded:
             return 2
-        # what waits counts its lines: a number that stands for several of them is none of its
+        # a waiting program counts its lines: a number that stays the same over several is not such a count
         regular = all(
             self.numbers[each].regular and 4 * self.numbers[each].turns > self.count for each in clocks
         )
@@ -262,7 +263,7 @@ class Template:
 
 
 def new(text: str, shape: Shape, at: float) -> Template:
-    """Make a template that was never seen before."""
+    """Return a template for lines never seen before."""
     times = [position for position, _ in shape.layout.times]
     named = [position for position in _named(text, shape) if position not in times]
     layout = shape.layout
@@ -271,10 +272,7 @@ def new(text: str, shape: Shape, at: float) -> Template:
 
 
 def healthy(text: str, known: dict[int, Template]) -> int:
-    """Return the key of the template whose lines have a measure where this one has NaN or infinity, or 0.
-
-    They have one wherever this one has none.
-    """
+    """Return the key of the template that has a measure where this one has NaN or infinity, or 0."""
     shown = _NONE.sub(str(_STAND_IN), text[:READ_AT_MOST])
     if shown == text[:READ_AT_MOST]:
         return 0
@@ -288,7 +286,7 @@ def healthy(text: str, known: dict[int, Template]) -> int:
 
 
 def _named(text: str, shape: Shape) -> list[int]:
-    """Return positions of the numbers that are the training's own by what stands beside them."""
+    """Return the positions of numbers that are the training's own by what stands beside them."""
     numbers = shape.layout.values(text)
     if measures.find_loss(text):
         return list(range(len(numbers)))

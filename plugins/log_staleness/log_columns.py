@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def of_log(metrics: Mapping[str, Metric], known: Mapping[str, Metric], now: float) -> dict[str, str | float]:
-    """Return how far a training is, also one that is not judged, how fast it goes, when it last logged."""
+    """Return the columns: progress (also of a run that is not judged), rate, age of the log."""
     found: dict[str, str | float] = {}
     if progress := _progress(known):
         found["progress"] = progress

@@ -1,4 +1,4 @@
-"""Obstacles where a log should be, in words, and what to do about them: a folder, a FIFO, a broken link."""
+"""Obstacles in place of a log (a folder, a FIFO, a broken link), in words, and what to do about them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Obstacle in a log's place: `what` is there, and the `fix`; empty where nothing is known to do."""
+    """What is there instead of a log (`what`), and the `fix`; empty if none is known."""
 
     what: str
     fix: str = ""
@@ -37,16 +37,16 @@ class Obstacle:
 
 
 def find(pattern: str, written: Collection[str] = ()) -> Obstacle | None:
-    """Return why no log is found by this pattern; None where there just is none (yet).
+    """Return why this pattern finds no log; None if there simply is none (yet).
 
-    `written`: files that watchdogd writes.
+    `written`: files that watchdogd writes itself.
     """
     paths = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
     return next((told for path in paths if (told := _instead(path, written))), None) or _folder(pattern)
 
 
 def _instead(path: str, written: Collection[str]) -> Obstacle | None:
-    """Return what lies there instead of a log."""
+    """Return what is there instead of a log."""
     if path in written:
         return Obstacle(f"{path} is what watchdogd itself writes", "set log to what the run writes")
     try:
@@ -62,7 +62,7 @@ def _instead(path: str, written: Collection[str]) -> Obstacle | None:
 
 
 def _folder(pattern: str) -> Obstacle | None:
-    """Return what is wrong with the folder of the log: glob takes one it may not read for empty."""
+    """Return what is wrong with the log's folder; to glob an unreadable folder looks empty."""
     folder = pathname.wildcard_folder(pattern)
     try:
         os.stat(folder)
@@ -76,7 +76,7 @@ def _folder(pattern: str) -> Obstacle | None:
 
 
 def refused(error: OSError, path: str) -> Obstacle:
-    """Say that a path cannot be read and who can change that: `... cannot be read: Permission denied`."""
+    """Return that a path cannot be read, why, and who can change that."""
     where = str(error.filename or path)
     return Obstacle(f"{where} cannot be read: {error.strerror}", _fix(error.errno, where))
 

@@ -1,4 +1,4 @@
-"""Verdicts on a run, by what its log and its Guard have told. Pure."""
+"""Verdicts on a run from its log and its Guard. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS = {"loss": "loss", "throughput": "pace", "skipped": "gradients", "must_not
 
 
 def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
-    """Report the stall, which comes first, and what else is to be said."""
+    """Report the stall first, then everything else."""
     log, state = look.log, look.state
     if state.excuse:
         yield from _not_judged(log, state.excuse, state.waits)
@@ -51,14 +51,15 @@ def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
 
 
 def _numbers(log: RunLog) -> dict[str, bool]:
-    """Return of which numbers something is known, by the keys of SUBJECTS."""
+    """Return the keys of SUBJECTS for which numbers are known."""
     return {"loss": bool(log.told.loss), "pace": bool(log.curves.pace), "skips": bool(log.told.skips)}
 
 
 def _not_judged(log: RunLog, excuse: str, waits: str) -> Iterator[Result]:
-    """Report OK for all; what was wrong with a job that is over ends without a word of its own.
+    """Report OK for all subjects; problems of a job that is over end without a message of their own.
 
-    The details are what the log said last: evidence for job_liveness, which tells how the job ended, and why.
+    The details are the last lines of the log, as evidence for job_liveness, which reports how the job ended
+    and why.
     """
     said = ok(f"not judged: {excuse}", details=log_wording.evidence(log))
     said = replace(said, progress=log_wording.how_far(log))
@@ -76,7 +77,7 @@ def _not_judged(log: RunLog, excuse: str, waits: str) -> Iterator[Result]:
 
 
 def _unread(log: RunLog) -> Iterator[Result]:
-    """Report what was not read of the log, since looks at it did not end; over with the next that does."""
+    """Report which part of the log was not read because looks did not end; it is over after one that does."""
     left = log.files.unread
     if left and left.now:
         line = f"part of the log was not read, tried {left.times} time{'s' * (left.times != 1)}"
@@ -86,7 +87,7 @@ def _unread(log: RunLog) -> Iterator[Result]:
 
 
 def _loss(log: RunLog) -> Iterator[Result]:
-    """Report the loss, and any other measure that is no number any more."""
+    """Report the loss, and any other measure that is no longer a number."""
     loss, evidence = log.told.loss, log_wording.evidence(log)
     if found := _lost(log, evidence) or _risen(log, evidence):
         yield found.triggers("on_spike")
@@ -98,7 +99,8 @@ def _loss(log: RunLog) -> Iterator[Result]:
 def _lost(log: RunLog, evidence: str) -> Result | None:
     """Report what stays NaN or infinite.
 
-    That is the loss, with which nothing is trained any more, or what has no name and may be another measure.
+    That is the loss, without which nothing is trained any more; or a nameless number, which may be another
+    measure.
     """
     loss, lost = log.told.loss, log.clocks.lost
     if loss and loss.bad >= BAD_LOSSES:
@@ -114,7 +116,7 @@ def _lost(log: RunLog, evidence: str) -> Result | None:
 
 
 def _risen(log: RunLog, evidence: str) -> Result | None:
-    """Report a loss that left its band upwards and stays out, or has crept up."""
+    """Report a loss that rose out of its range and stays there, or crept up."""
     level = log.curves.level
     found = rise(level) if level else None
     if not level or not found:
@@ -134,7 +136,7 @@ def _risen(log: RunLog, evidence: str) -> Result | None:
 
 
 def _pace(log: RunLog) -> Iterator[Result]:
-    """Hold the throughput against the run's own best."""
+    """Compare the throughput with the run's own best."""
     pace = log.curves.pace
     if pace is None:
         return
@@ -152,7 +154,7 @@ def _pace(log: RunLog) -> Iterator[Result]:
 
 
 def _skips(log: RunLog) -> Iterator[Result]:
-    """Report iterations that count for nothing."""
+    """Report iterations that were skipped."""
     skips = log.told.skips
     if skips is None:
         return
@@ -166,7 +168,7 @@ def _skips(log: RunLog) -> Iterator[Result]:
 
 
 def _wanted(log: RunLog, wanted: Wanted, now: float) -> Iterator[Result]:
-    """Report what must not be seen, and what must, where it is configured."""
+    """Report lines that must not come, and lines that must, if configured."""
     bad = log.told.forbidden
     if wanted.must_not_see and bad:
         came = f"it matches '{bad.pattern}', and came at {local_time(bad.at)}"
@@ -180,7 +182,7 @@ def _wanted(log: RunLog, wanted: Wanted, now: float) -> Iterator[Result]:
 
 
 def _missing(log: RunLog, wanted: Wanted, now: float) -> Result:
-    """Judge what must be seen, only where the job's log was read from its start on."""
+    """Judge lines that must come, if the job's log was read from its beginning."""
     ran = now - log.job.since if log.job.whole else 0.0
     missing = [
         pattern for pattern, within in wanted.must_see if pattern not in log.told.seen and ran > within

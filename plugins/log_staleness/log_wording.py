@@ -1,4 +1,4 @@
-"""Knowledge of a run's log in words and metrics, as messages have them. Pure."""
+"""What is known of a run's log, in words and metrics for messages. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLACK = 300.0
 
 
 def cause(log: RunLog) -> str:
-    """Return the cause, with the node to be left out or the core file to look at where they are known."""
+    """Return the cause, with the node to exclude or the core file to look at, if known."""
     if log.told.cause is None:
         return ""
     known, core, peer = log.told.cause.cause, log.told.cause.core, log.told.peer
@@ -35,7 +35,7 @@ def number(step: LastStep) -> str:
 
 
 def how_far(log: RunLog) -> Progress:
-    """Return how far the run is, as numbers, and the last line that it wrote."""
+    """Return how far the run is, in numbers, and its last line."""
     step, said = log.told.step, log.files.tail[-1][:LINE] if log.files.tail else ""
     if step is None or progress.in_epoch(step.series, step.number):
         return Progress(said=said)
@@ -45,7 +45,7 @@ def how_far(log: RunLog) -> Progress:
 
 
 def numbers(log: RunLog) -> dict[str, Metric]:
-    """Return progress, time of an iteration and loss as metrics."""
+    """Return progress, seconds per iteration and loss as metrics."""
     found: dict[str, Metric] = {}
     step, loss = log.told.step, log.told.loss
     if step:
@@ -68,7 +68,7 @@ def evidence(log: RunLog) -> str:
 
 
 def first_to_stop(log: RunLog, begin: float) -> str:
-    """Say who fell silent before all others, in this job that works since `begin`, or empty."""
+    """Return who fell silent before all others in this job, which works since `begin`; or empty."""
     moved = log.told.step.at if log.told.step else 0.0
     first = _first_file(log, max(begin, moved - SLACK))
     if first or not (rank := _first_rank(log, moved - SLACK)):
@@ -79,7 +79,7 @@ def first_to_stop(log: RunLog, begin: float) -> str:
 
 
 def silent_rank(log: RunLog) -> tuple[Suspect, ...]:
-    """Return who fell silent before all others as a suspect, where a rank's number is known."""
+    """Return who fell silent first as a suspect, if its rank is known."""
     rank = _first_rank(log, (log.told.step.at if log.told.step else 0.0) - SLACK)
     if rank is None or (number := count(rank[0])) is None:
         return ()
@@ -87,7 +87,7 @@ def silent_rank(log: RunLog) -> tuple[Suspect, ...]:
 
 
 def _first_file(log: RunLog, since: float) -> str:
-    """Say which file stopped first, with a log for each node or rank."""
+    """Return which file stopped first, if there is a log for each node or rank."""
     places = [place for place in log.files.places.values() if place.grown_at >= since]
     if len(places) < 2:
         return ""
@@ -98,10 +98,10 @@ def _first_file(log: RunLog, since: float) -> str:
 
 
 def _first_rank(log: RunLog, since: float) -> tuple[str, int, float | None] | None:
-    """Return the first to stop of ranks that share a log: its name, of how many, and its number.
+    """Return the rank that stopped first, of ranks that share a log: its name, of how many, its number.
 
-    The name is that of one (`3`; `node1:3` stays). It is found by the numbers that they tell, where all do;
-    else it is the one after whose last line every other wrote two lines more.
+    It is found by the numbers that the ranks report, if all do; else it is the rank after whose last line
+    every other rank wrote at least two more. A name such as `node1:3` stays as it is.
     """
     ranks = {name: seen for name, seen in log.told.ranks.items() if seen.at >= since and seen.before}
     if len(ranks) < 2:
@@ -122,6 +122,6 @@ def _bare(rank: str) -> str:
 
 
 def _at(log: RunLog, number: float) -> str:
-    """Return a rank's number as it stands in the log."""
+    """Return a rank's number as in the log."""
     series = log.told.step.series if log.told.step else ""
     return progress.words(series, number) if progress.in_epoch(series, number) else f"{number:,.10g}"

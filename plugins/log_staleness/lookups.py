@@ -1,4 +1,4 @@
-"""What the present cause of a run's log asks for, looked up."""
+"""Look-ups for the present cause of a run's log."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from watchdogd.plugins.log_staleness.run_log import Peer, RunLog
 
 
 def looked_up(log: RunLog, job: Job | None) -> RunLog:
-    """Look up what the present cause of a job asks for.
-
-    Looked up are, once, which node has an address; at each look, the core file that the job left.
-    """
+    """Look up what the present cause needs: once the node with an address, each time the job's core file."""
     seen = log.told.cause
     if seen is None or job is None:
         return log

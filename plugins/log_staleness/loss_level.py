@@ -1,8 +1,8 @@
-"""Level of a series that should fall or stay (loss, time of an iteration), and whether it stays risen.
+"""Level of a series that should fall or stay (loss, seconds per iteration), and whether it has risen.
 
-What counts is how far its level stands above its lowest one and for how long, in units of what this run's own
-values scatter: losses of small batches lie anywhere between half and twice. What the level did by chance, and
-came back from, it may do again.
+What counts is how far the level is above its lowest one, and for how long, relative to how much this run's
+values scatter: losses of small batches may vary by a factor of two. A rise that happened by chance before,
+and came back, may happen again.
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ from dataclasses import dataclass, field
 WINDOW = 24
 """Values whose median is the present level: half as many can go astray without moving it."""
 RESUMED = 10
-"""Values of a new job that are enough to compare them with the level before it."""
+"""So many values of a new job are enough to compare it with the level before."""
 _EVERY = 4
-"""Values after which the level is worked out anew."""
+"""The level is computed again after so many values."""
 _SHARE = 0.05
 _SCATTER, _DRIFT = 2.0, 3.0
-"""Times the scatter of values, and of levels, by which the lowest of many levels may lie below the usual."""
+"""The lowest of many levels may be below the usual one by so many times the scatter (of values, of
+levels)."""
 _WINDOWS = 8
-"""Windows over which both are taken."""
+"""Number of windows for both."""
 _LEAST, _MOST, _PART = 72.0, 400.0, 6
-"""For so many values, by a sixth of all, a level must stand above chance; the higher, the shorter."""
+"""A level must be above chance for a sixth of all values, at least _LEAST and at most _MOST; a higher one for
+less long."""
 _HIGHEST = 6.0
-"""Times what may be chance that count of a higher level, so that some wild values are no rise."""
+"""A rise counts at most as so many times chance, so that a few wild values are no rise."""
 _AGAIN, _PATIENT = 2.0, 4.0
-"""Times what came back before, and no more than four times the usual."""
+"""A rise must be twice what came back before, but at most four times the usual."""
 _AGE = 5000
-"""Values after which the lowest level is forgotten: what has lasted so long is how it is."""
+"""The lowest level is forgotten after so many values: what lasts that long is normal."""
 _WILD = 0.75
-"""Scatter, as a share of the level, beyond which there is no level that values could leave."""
+"""If values scatter by more than this share of the level, there is no level to leave."""
 _DEVIATION = 1.48
-"""Standard deviations in the median distance from the median, where values scatter evenly."""
+"""Standard deviation divided by the median distance from the median, for a normal distribution."""
 _BEND = 0.51
 """Standard deviations in the mean bend (second difference) of three of them."""
 
@@ -47,10 +49,10 @@ class Rise:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Spread of values where nothing rises.
+    """Spread of values that do not rise.
 
-    `scatter`: how far they usually lie from their level; `marks`: levels of the last two windows, `drift`:
-    how far such usually lie from a straight line. What is averaged scatters little, and drifts.
+    `scatter`: usual distance of a value from the level. `marks`: levels of the last two windows. `drift`:
+    usual distance of such levels from a straight line: averages scatter little, but drift.
     """
 
     scatter: float = 0.0
@@ -59,17 +61,17 @@ class Spread:
 
     @property
     def chance(self) -> float:
-        """Height above the lowest of many levels at which the usual one may lie."""
+        """How far the usual level may be above the lowest of many by chance."""
         return max(_SCATTER * self.scatter, _DRIFT * self.drift)
 
 
 @dataclass(slots=True)
 class Level:
-    """Memory of a series that has risen where its level is above its lowest by `share` at least.
+    """State of a series; it has risen if its level is above its lowest one by `share` or more.
 
-    `window`: the last values; `best`: the lowest level, None until there is one; `age`: values since then;
-    `count`: values in all. `above`: how far and how long the level stands above the threshold by now, in what
-    it may rise by chance times values; `chance`: the most of it that came back.
+    `window`: the last values. `best`: the lowest level, None until there is one; `age`: values since then.
+    `count`: all values. `above`: how far and how long the level is above the threshold now (in units of
+        chance times values); `chance`: the largest such rise that came back.
     """
 
     share: float = _SHARE
@@ -83,28 +85,28 @@ class Level:
 
     @property
     def threshold(self) -> float:
-        """Amount by which a level must be above the lowest one."""
+        """How far a level must be above the lowest one."""
         return max(self.share * abs(self.best or 0.0), self.spread.chance)
 
     @property
     def scale(self) -> float:
-        """Unit in which a rise is measured: what may be chance, and never less than a share of the level."""
+        """Unit of a rise: what may be chance, at least a share of the level."""
         return max(_SHARE * abs(self.best or 0.0), self.spread.chance)
 
     @property
     def enough(self) -> float:
-        """Amount of `above` that is no chance any more."""
+        """Value of `above` that is no chance any more."""
         usual = min(max(self.count / _PART, _LEAST), _MOST)
         return min(max(usual, _AGAIN * self.chance), _PATIENT * usual)
 
     def take(self, value: float) -> None:
-        """Take in one value more."""
+        """Add one value."""
         self.window.append(value)
         if len(self.window) > WINDOW:
             del self.window[0]
         elif self.best is not None and RESUMED <= len(self.window) < WINDOW:
             risen = _middle(self.window) - self.best > self.threshold
-            self.above = self.enough + WINDOW if risen else 0.0  # what lies between two jobs is no chance
+            self.above = self.enough + WINDOW if risen else 0.0  # a step between two jobs is no chance
         self.age += 1
         self.count += 1
         if len(self.window) < WINDOW:
@@ -129,12 +131,12 @@ class Level:
                 self.best, self.age = level, 0
 
     def renew(self) -> None:
-        """Begin a new job: its own level has to show first, the lowest one is kept for comparison."""
+        """Begin a new job: its own level must show first, the lowest one is kept for comparison."""
         self.window, self.above = [], 0.0
 
 
 def _widened(known: Spread, window: Sequence[float], *, whole: bool) -> Spread:
-    """Add a window; `whole`: it has no value in common with the last such one."""
+    """Add a window; `whole`: it shares no value with the last such one."""
     level, marks, drift = _middle(window), known.marks, known.drift
     scatter = _usual(known.scatter, _DEVIATION * _middle([abs(value - level) for value in window]))
     if whole and len(marks) == 2:
@@ -143,12 +145,12 @@ def _widened(known: Spread, window: Sequence[float], *, whole: bool) -> Spread:
 
 
 def _usual(before: float, seen: float) -> float:
-    """Return the usual size, with one more, which counts for twice the usual at most."""
+    """Return the usual size after one more, which counts for at most twice the usual."""
     return before + (min(seen, 2 * before) - before) / _WINDOWS if before else seen
 
 
 def _middle(values: Sequence[float]) -> float:
-    """Return the median; `statistics.median` takes four times as long, for the lines of a log."""
+    """Return the median, four times as fast as `statistics.median`."""
     ordered, half = sorted(values), len(values) // 2
     return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
@@ -156,8 +158,8 @@ def _middle(values: Sequence[float]) -> float:
 def rise(known: Level) -> Rise | None:
     """Return the rise, or None.
 
-    A spike that comes back within half a window does not move the median; drops are no rise. Where the values
-    lie about zero, or jump by nearly as much as they are, there is no level that they could leave.
+    A spike that comes back within half a window does not move the median; drops are no rise. Values around
+    zero, or that scatter by nearly their own size, have no level that they could leave.
     """
     if known.best is None or len(known.window) < RESUMED or known.above < known.enough:
         return None

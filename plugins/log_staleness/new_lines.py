@@ -1,4 +1,4 @@
-"""New lines of a log, taken in: progress, losses, phases, causes, wanted and unwanted lines."""
+"""New lines of a log: progress, losses, phases, causes, lines that must or must not come."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RESTART = re.compile(r"restart(?:ing)? worker group", re.IGNORECASE)
 
 
 def take_lines(lines: Sequence[LogLine], wishes: Wanted, log: RunLog, at: float) -> None:
-    """Take in what the lines of one file say, in their order; the last of them was written at `at`."""
+    """Process the lines of one file in their order; the last of them was written at `at`."""
     told, pattern = log.told, wishes.progress
     lines = _unmask(lines, log)
     heeding, last, failing = wanted_lines.heeds(wishes), 0, -1
@@ -44,7 +44,7 @@ def take_lines(lines: Sequence[LogLine], wishes: Wanted, log: RunLog, at: float)
         shape = shape_of(text)
         if shape.fails or (text is not line.text and failures.possible(line.text)):
             failing = index
-        if "worker group" in text and _RESTART.search(text):  # what broke its ranks is over
+        if "worker group" in text and _RESTART.search(text):  # what broke its ranks is in the past
             last, told.cause = index, None
             log.clocks.renew(at)
         if heeding:
@@ -66,10 +66,10 @@ def take_lines(lines: Sequence[LogLine], wishes: Wanted, log: RunLog, at: float)
 
 
 def _unmask(lines: Sequence[LogLine], log: RunLog) -> list[LogLine]:
-    """Return the lines, with the number put back before those whose number is a step.
+    """Return the lines, with the number before a line restored if such numbers are steps.
 
-    Such a number names nobody who wrote the line (`srun --label`): ranks come again and again, a step does
-    not.
+    A number before a line usually names the rank that wrote it (`srun --label`). But ranks recur, and steps
+    do not.
     """
     labels = log.files.labels
     last, rose, again = labels.last, labels.rose, labels.again
@@ -87,7 +87,7 @@ def _unmask(lines: Sequence[LogLine], log: RunLog) -> list[LogLine]:
 
 
 def _take_numbers(text: str, rank: str, pattern: str | None, shape: Shape, log: RunLog, at: float) -> bool:
-    """Take in the number and the loss that a line tells; return whether the number is progress."""
+    """Process the number and the loss in a line; return True if the number is progress."""
     report = trainlog.progress_by(pattern, text) if pattern else shape.report(text)
     report = report and _of_training(report, log, at)
     if rank:
@@ -103,9 +103,9 @@ def _take_numbers(text: str, rank: str, pattern: str | None, shape: Shape, log: 
 
 
 def _of_training(report: ProgressReport, log: RunLog, at: float) -> ProgressReport | None:
-    """Return the report, where it is the training's number.
+    """Return the report if it is about the training's number.
 
-    Other work, and a coarse number beside a finer one, only show that the run gets on (`grew`).
+    Other work, and a coarse number beside a finer one, only show that the run does something (`grew`).
     """
     other, step = report.series == progress_forms.WORK, log.told.step
     if not other and not (report.coarse and step and not step.coarse):
@@ -117,7 +117,7 @@ def _of_training(report: ProgressReport, log: RunLog, at: float) -> ProgressRepo
 
 
 def _note_clocks(said: list[tuple[str, bool]], log: RunLog, at: float, *, counts: bool) -> None:
-    """Note what rises in the lines, whatever their format; a death that work came after was none."""
+    """Note the clocks in the lines, whatever their format; work after a reported death refutes it."""
     worked = log.clocks.worked
     log.clocks.advance(said, at, rested(log), counts=counts)
     if log.clocks.worked > worked:
@@ -125,17 +125,17 @@ def _note_clocks(said: list[tuple[str, bool]], log: RunLog, at: float, *, counts
 
 
 def rested(log: RunLog) -> float | None:
-    """Return until when the run could not go on, or None where its pause tells nothing.
+    """Return until when the run could not work, or None if its pause means nothing.
 
-    It tells nothing where nobody looked for a while, or a quiet phase or a save that the Guard asked for lies
-    in it.
+    It means nothing if there was no look for a while, or if it contains a quiet phase or a save that the
+    Guard asked for.
     """
     usual = log.told.phase is None and log.told.asked is None and not log.looks.gap
     return log.job.work.excused if usual else None
 
 
 def _note_cause(lines: Sequence[LogLine], log: RunLog, at: float) -> None:
-    """Keep the cause nearest to the root that came since the last progress."""
+    """Keep the cause nearest to the root since the last progress."""
     before = log.told.cause
     known = [before.cause] if before else []
     found = failures.find(lines, known)
@@ -151,9 +151,9 @@ def _note_cause(lines: Sequence[LogLine], log: RunLog, at: float) -> None:
 
 
 def goes_on(fresh: bytes, log: RunLog, key: str) -> bool:
-    """Return True if a line grew that neither ended nor told a number: percents, a bar.
+    """Return True if an unfinished line without a number grew (per cent, a bar).
 
-    It has to grow by more than dots or a spinner.
+    It must grow by more than dots or a spinner.
     """
     lines = read_lines(fresh)[0] if fresh and b"\n" not in fresh else []
     told = (trainlog.progress(each.text) for each in lines)

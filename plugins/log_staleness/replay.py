@@ -41,10 +41,10 @@ _ALIKE, _STEPS = 0.9, 5
 class Stall:
     """Stall that would have been reported.
 
-    Kept are the time at which it would have been, in seconds since 1970, how long it had stood, the limit in
-    seconds and where it comes from. `silent`: nothing was written, else lines came that told nothing new.
-    `after`: the last line, or the clock that stood where lines came. `until`: when it went on, None: it never
-    did.
+    Times are seconds since 1970: when it would have been reported, and `until` when it lasted (None: the
+    end). Also how long the log had stood, the limit in seconds, and where that comes from. `silent`: nothing
+    was written; else lines came without anything new. `after`: the last line; or if lines came, the clock
+    that stood.
     """
 
     at: float
@@ -57,10 +57,10 @@ class Stall:
 
 
 def time_of(line: str, before: float | None, *, amid: bool = True) -> float | None:
-    """Return when a line was written by its own words, in seconds since 1970; None where it tells no time.
+    """Return when a line was written by its own time, in seconds since 1970; None if it has no time.
 
-    Local times are taken as they stand; a time without a date is on the day of the line before, or the next.
-    `amid`: a time that stands behind words is the line's own, too.
+    Local times are taken literally; a time without a date belongs to the day of the line before, or the next
+    one. `amid`: a time behind words is the line's own, too.
     """
     text = line[:_WITHIN]
     date = _date_in(text)
@@ -99,9 +99,9 @@ def _read_date(found: re.Match[str], before: float | None) -> float | None:
 
 
 def _are_simulated(lines: Iterable[str], ended: float) -> bool:
-    """Return True if the dates behind words go on in like steps, and end on another day than the log did.
+    """Return True if the dates behind words advance in equal steps and end on another day than the log.
 
-    A weather model tells the hour that it computes: `main: time 2016-10-06_00:00:00 on domain 1`.
+    A weather model prints the hour that it computes: `main: time 2016-10-06_00:00:00 on domain 1`.
     """
     told = []
     for line in lines:
@@ -116,10 +116,10 @@ def _are_simulated(lines: Iterable[str], ended: float) -> bool:
 
 
 def replay(lines: Sequence[str], confirm: int = 2, ended: float = 0.0) -> tuple[LogState, list[Stall]]:
-    """Return what is known of a log in the end, and the stalls that would have been reported.
+    """Return the final state of a log, and the stalls that would have been reported.
 
-    Looks come EVERY seconds, and `confirm` bad ones in a row are a stall. Lines without a date are of the
-    days until `ended`, when the log was last written to. ValueError where no line tells a time.
+    Looks are EVERY seconds apart; `confirm` bad ones in a row are a stall. Lines without a date are of the
+    days before `ended`, when the log was last written to. Raise ValueError if no line has a time.
     """
     state, stalls, waiting = LogState(), list[Stall](), list[str]()
     standing: Stall | None = None
@@ -150,7 +150,7 @@ def replay(lines: Sequence[str], confirm: int = 2, ended: float = 0.0) -> tuple[
 
 
 def _first_day(lines: Iterable[str], ended: float, *, amid: bool) -> float | None:
-    """Return the day on which lines without a date begin; None: some have a date, or none has a time."""
+    """Return the day on which lines without a date begin; None if some have a date, or none has a time."""
     at: float | None = None
     for line in lines:
         at = time_of(line, at, amid=amid)
@@ -165,9 +165,9 @@ def _take(state: LogState, waiting: list[str], at: float) -> None:
 
 
 def _stall(state: LogState, begin: float, end: float, late: float) -> Stall | None:
-    """Return the stall that would have been reported by the end of the pause from `begin` to `end`, or None.
+    """Return the stall that would have been reported by the end of a pause, or None.
 
-    `late`: seconds that it takes to confirm one.
+    The pause lasts from `begin` to `end`; `late` is how many seconds a confirmation takes.
     """
     silence = state.silence(end)
     patience = silence.seconds + late
@@ -180,7 +180,7 @@ def _stall(state: LogState, begin: float, end: float, late: float) -> Stall | No
     if stand is None or end - stand[0] < stand[1].seconds + late:
         return None
     since, limit = stand
-    at = max(since + limit.seconds + late, begin)  # what only seemed to be progress may have been long ago
+    at = max(since + limit.seconds + late, begin)  # what only seemed to be progress may be long past
     clocks = (each for each in state.templates.values() if each.weight)
     clock = max(clocks, key=lambda each: (min(each.weight, 2.0), each.rose), default=None)
     after = clock.shown if clock else ""

@@ -1,7 +1,7 @@
-"""Memory of log_staleness of a run: what its log and its Guard have told so far.
+"""State of log_staleness: what a run's log and its Guard have reported so far.
 
-Parts that are not frozen are changed by `advance`, in a copy of its own. What each line brings is a named
-tuple: it is made in a third of the time.
+The parts that are not frozen are changed by `advance`, in its own copy. What comes with each line is a named
+tuple, which is made three times as fast.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BLOCK = 4096
 class LookTimes:
     """Times of looks: the `last` one, and the `usual` seconds between two.
 
-    `gap`: nobody looked for much longer than that, and what came meanwhile does not show its rhythm.
+    `gap`: there was no look for much longer than usual, so that the log's rhythm in between is not known.
     """
 
     last: float | None = None
@@ -40,7 +40,7 @@ class LookTimes:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Bytes left out since looks at the log did not end: how many looks, which bytes, whether in this one."""
+    """Bytes that were skipped because looks did not end: how many looks, which bytes, whether just now."""
 
     times: int
     what: str = ""
@@ -49,9 +49,9 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Numbers before lines, which name ranks or are steps.
+    """Numbers before lines, which are ranks or steps.
 
-    Kept are the last one, how often the next one was greater, and how often it was not.
+    Kept: the last one, how often the next one was greater, and how often not.
     """
 
     last: int = -1
@@ -60,13 +60,13 @@ class Labels:
 
 
 class Blocks(NamedTuple):
-    """Growth in whole blocks, as of a program that buffers its output: how often, and the longest pause."""
+    """Growth in whole blocks, typical of buffered output: how often, and the longest pause."""
 
     number: int = 0
     longest: float = 0.0
 
     def after(self, before: ReadPosition | None, place: ReadPosition) -> Blocks:
-        """Return it after a look at a file; what grows by anything else is not buffered in blocks."""
+        """Return it after a look at a file; growth by anything but whole blocks is not buffered."""
         grew = place.size - (before.size if before else 0)
         if grew <= 0:
             return self
@@ -78,12 +78,13 @@ class Blocks(NamedTuple):
 
 @dataclass(slots=True)
 class Files:
-    """Files of the log: how far each was read (`places`, by the file's key).
+    """Files of the log.
 
-    `drawn`: how the open line of each last looked; `versions`: what those that are written anew said, by
-    their paths; `skew`: seconds by which the file server's clock is ahead; `missing`: since when there is no
-    file, and `obstacle`, what is there instead; `tail`: the last lines, to be shown; `addresses`: hosts by
-    network address, as NCCL tells them; `blocks`: how files grow, where they grow in whole blocks alone.
+    `places`: how far each was read, by the file's key. `drawn`: the last state of each one's open line.
+    `versions`: former content of files that are rewritten, by path.
+    `skew`: seconds by which the file server's clock is ahead. `blocks`: growth in whole blocks, by file.
+    `missing`: since when there is no file; `obstacle`: what is there instead.
+    `tail`: the last lines, to be shown. `addresses`: hosts by network address, as NCCL prints them.
     """
 
     places: dict[str, ReadPosition] = field(default_factory=dict)
@@ -100,7 +101,7 @@ class Files:
 
     @property
     def buffered(self) -> Blocks | None:
-        """Growth in blocks, where all files that grew lately do so; None: somebody writes line by line."""
+        """Growth in blocks, if all files that grew recently do so; None: some are written line by line."""
         found = [self.blocks.get(key, Blocks()) for key in self.places]
         whole = bool(found) and all(each.number for each in found)
         return max(found, key=lambda each: each.longest) if whole else None
@@ -108,10 +109,11 @@ class Files:
 
 @dataclass(slots=True)
 class JobSeen:
-    """Job that all of `told` is of: its name with its start, its id, and since when it works.
+    """Job to which all of `told` belongs: its name with its start, its id, and since when it works.
 
-    `whole`: its log was read from its beginning on; `resumed`: there was a job before it; `work`: since when
-    there could be progress; `hung`: the id of the job whose hang was reported, and `ended`, that it ended so.
+    `whole`: its log was read from its beginning. `resumed`: there was a job before it.
+    `work`: since when progress was possible.
+    `hung`: id of the job whose hang was reported; `ended`: that job ended so.
     """
 
     name: str = ""
@@ -124,19 +126,19 @@ class JobSeen:
     ended: str | None = None
 
     def since_of(self, job: Job | None, now: float) -> float:
-        """Return since when a job works; None: this one."""
+        """Return since when a job works; None: this job."""
         if job is None or name_of(job) == self.name:
             return self.since
         return now if job.started_at is None else job.started_at
 
 
 def name_of(job: Job) -> str:
-    """Return what tells a job from every other, those of a requeued id included."""
+    """Return a name that identifies a job, different for each requeue."""
     return f"{job.raw_id}@{job.started_at or 0:.0f}"
 
 
 class LastStep(NamedTuple):
-    """Last progress: its series, number and total, when it came, and the seconds of an iteration.
+    """Last progress: series, number and total, when it came, and the seconds per iteration.
 
     `coarse` and `seldom`: see ProgressReport.
     """
@@ -152,7 +154,7 @@ class LastStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuietPhase:
-    """Phase that may be silent for `allowed` seconds: what names it, and when it began."""
+    """Phase that may be silent for `allowed` seconds: its name, and when it began."""
 
     name: str
     allowed: float
@@ -161,9 +163,9 @@ class QuietPhase:
 
 @dataclass(frozen=True, slots=True)
 class CauseSeen:
-    """Cause for which the training ends, as a line told it, and when.
+    """Cause for which the training ends, according to a line, and when that came.
 
-    `survived`: who wrote it went on to write. `core`: the core file that it left.
+    `survived`: the one that wrote it went on writing. `core`: its core file.
     """
 
     cause: Cause
@@ -173,15 +175,15 @@ class CauseSeen:
 
     @property
     def crashed(self) -> bool:
-        """True if it is a line that no training survives, and the last that was heard of who wrote it."""
+        """True if no training survives such a line, and its writer has written nothing since."""
         return self.cause.death and not self.survived
 
 
 class Loss(NamedTuple):
-    """Last loss that was a number, and those since that are none.
+    """Last loss that was a number, and the readings since that are none.
 
-    `bad`: how many that are none came since, in a row, the first of them `since` that time, the last reading
-    as `word`, under this `name`. `beats`: heartbeats told it.
+    `bad`: how many in a row are none, the first of them at `since`, the last one as `word`, under `name`.
+    `beats`: heartbeats report it.
     """
 
     good: float | None = None
@@ -194,7 +196,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Skips:
-    """Record of which of the `last` reports skipped iterations (1), how many told it, and running total."""
+    """Which of the `last` reports skipped iterations (1), how many reported that, and the running total."""
 
     last: tuple[int, ...] = ()
     seen: int = 0
@@ -213,7 +215,7 @@ class Forbidden:
 class Rank(NamedTuple):
     """Last line of a rank, and when it came.
 
-    Kept are the last number that it told, and the count of all lines at this line and at the one before.
+    Kept: the last number that it reported, and the count of all lines at this line and at the one before.
     """
 
     number: float | None
@@ -224,7 +226,7 @@ class Rank(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Node that has the address that a cause names, empty where none was found."""
+    """Node with the address in a cause; empty if none was found."""
 
     address: str
     node: str
@@ -234,7 +236,7 @@ class Peer:
 class BeatSeen:
     """Last heartbeat: when it was `written` by its file server's clock, and when it came by ours.
 
-    Kept are also from where it came, and how many brought a loss.
+    Also its source, and how many heartbeats brought a loss.
     """
 
     written: float
@@ -245,7 +247,7 @@ class BeatSeen:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Reason why the Guard asks the loop to save, and since when."""
+    """Why the Guard asks the loop to save, and since when."""
 
     why: str
     at: float
@@ -253,12 +255,14 @@ class Asked:
 
 @dataclass(slots=True)
 class JobTold:
-    """State of what one job has told.
+    """What one job has reported so far.
 
-    `counter`: how its numbers grow; `grew`: when other work last told how far it is, or a line that does not
-    end last grew without a number, and not by dots alone; `seen`: patterns of `must_see` that came; `ranks`:
-    who wrote, and `lines`, how many in all; `stray`: where and when the heartbeat was written that an earlier
-    job left; `outlived`: times at which the phase and the cause began that a heartbeat came after.
+    `counter`: how its numbers grow.
+    `grew`: when other work last reported progress, or an unfinished line without a number last grew, by more
+        than dots.
+    `seen`: patterns of `must_see` that came. `ranks`: who wrote, and `lines`, how many in all.
+    `stray`: source and time of a heartbeat that an earlier job left.
+    `outlived`: beginnings of the phase and of the cause after which a heartbeat came.
     """
 
     counter: dict[str, Count] = field(default_factory=dict)
@@ -281,7 +285,7 @@ class JobTold:
 
 
 class Pace(NamedTuple):
-    """Seconds for each `unit` of work of a series (`token`, `sample`, `iteration`), and their level."""
+    """Seconds for each `unit` of work in a series (`token`, `sample`, `iteration`), and their level."""
 
     series: str
     unit: str
@@ -290,7 +294,7 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Least and greatest length of what is worked on; `vary`: they differ by more than a tenth."""
+    """Least and greatest length of answers, sequences or episodes; `vary`: by more than a tenth."""
 
     least: float
     most: float
@@ -299,10 +303,10 @@ class Lengths:
 
 @dataclass(slots=True)
 class Curves:
-    """Course of loss and pace, over all jobs of the run.
+    """Loss and pace over all jobs of the run.
 
-    Kept are the loss's level, the lowest so far by the training's number (`lowest`), the pace, the lengths
-    that it depends on, and series and number of the job before.
+    Kept: the loss's level, the lowest so far by the training's number (`lowest`), the pace, the lengths that
+    it depends on, and series and number of the job before.
     """
 
     level: Level | None = None
@@ -314,13 +318,14 @@ class Curves:
 
 @dataclass(slots=True)
 class RunLog:
-    """Memory of a run over rounds.
+    """State of a run between rounds.
 
-    `clocks`: what rises in the lines, whatever their format; `known`: a line of progress was ever known;
-    `beats`: a heartbeat ever came, `beaten`: the rhythm was learned of heartbeats, `beat_before`: which
-    process beat for the job before; `judged`: what was judged of any job so far (`loss`, `pace`, `skips`);
-    `signs`: those of work, or against it, that other checks saw last. `stale_after`: as configured, in
-    seconds; None where the limit is learned.
+    `clocks`: what rises in the lines, whatever their format. `known`: a line of progress was recognised.
+    `beats`: a heartbeat came. `beaten`: the rhythm was learned from heartbeats. `beat_before`: process that
+        wrote heartbeats for the job before.
+    `judged`: subjects judged so far, of any job (`loss`, `pace`, `skips`).
+    `signs`: the last signs of work, or against it, from other checks.
+    `stale_after`: as configured, in seconds; None if the limit is learned.
     """
 
     VERSION: ClassVar[int] = 1
@@ -341,5 +346,5 @@ class RunLog:
 
     @property
     def crashed(self) -> bool:
-        """True if the last that was heard is a line that no training survives."""
+        """True if the last line that came is one that no training survives."""
         return self.told.cause is not None and self.told.cause.crashed

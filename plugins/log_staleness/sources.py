@@ -1,4 +1,4 @@
-"""Reader of what is new of a run, in the files of its log and of its Guard: what `advance` takes in."""
+"""Reader of what is new about a run, in its log files and from its Guard: the input of `advance`."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SLACK = 300.0
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """File as it is now: how far it is read, and its new `lines`, None where none were read.
+    """A file as it is now: how far it is read, and its new `lines` (None if none were read).
 
-    `fresh`: new bytes of a file of text that was known before, without those that were seen already.
-    `version`: what it says now, of a file that is written anew and not gone on with.
+    `fresh`: new bytes of a known text file, without those that were seen before as an unfinished line.
+    `version`: present content of a file that is rewritten rather than continued.
     """
 
     key: str
@@ -44,11 +44,11 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Findings of one look.
+    """Result of one look.
 
-    `files`: the newest first; `beat`: the Guard's last heartbeat; `obstacle`: what is there instead of a log;
-    `skew`: seconds by which the file server's clock is ahead, None: not seen; `failed`: how many looks before
-    did not end, so that bytes were left out: `left_out`, in words.
+    `files`: newest first. `beat`: the Guard's last heartbeat. `obstacle`: what is there instead of a log.
+    `skew`: seconds by which the file server's clock is ahead; None: not seen.
+    `failed`: how many looks before did not end, so that bytes were skipped: `left_out`, in words.
     """
 
     files: tuple[News, ...] = ()
@@ -61,7 +61,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Place to look: the log's pattern (empty: there is none), and whose run.
+    """Where to look: the log's pattern (empty: none), and the run.
 
     `written`: files that watchdogd writes, which are never the run's log.
     """
@@ -73,10 +73,9 @@ class Where:
 
 
 def look(where: Where, job: Job | None, log: RunLog, now: float, failed: int = 0) -> Seen:
-    """Read what is new of a run since `log`; OSError where its log, or its folder, cannot be read.
+    """Read what is new of a run since `log`. Raise OSError if its log, or the folder, cannot be read.
 
-    Where `failed` looks before did not end, what is new is left out: its bytes count as growth, and nobody
-    reads them again.
+    If `failed` looks before did not end, what is new is skipped: its bytes count as growth but are not read.
     """
     found = _without_others(log_files.find(where.log, where.written), where) if where.log else []
     skew, left_out = None, ""
@@ -95,7 +94,7 @@ def _grown(file: LogFile, log: RunLog, now: float, skew: float) -> float:
 
 
 def _leave_out(files: list[LogFile], log: RunLog, now: float) -> tuple[tuple[News, ...], str]:
-    """Return the files, read to their ends without a look at what is new, and which bytes that was."""
+    """Return the files as read to their ends without reading, and which bytes were skipped."""
     kept, parts = [], []
     for file in files:
         begin, end = log_files.unread(file, log.files.places.get(file.key), first=log.looks.last is None)
@@ -105,7 +104,7 @@ def _leave_out(files: list[LogFile], log: RunLog, now: float) -> tuple[tuple[New
 
 
 def _place(file: LogFile, offset: int, grown: float, *, blind: bool = False) -> ReadPosition:
-    """Return where a file is read to; `blind`: nothing is to be read of it now."""
+    """Return how far a file is read; `blind`: nothing in it is to be read now."""
     checksum = 0 if blind else log_files.checksum(file.path, file.size)
     return ReadPosition(file.path, offset, file.size, file.mtime, grown, checksum)
 
@@ -122,9 +121,9 @@ def _read(files: list[LogFile], job: Job | None, log: RunLog, now: float, skew: 
         if structured_files.is_whole(file.path) or log_files.is_rewritten(file, place):
             begin = 0
         if first and index:
-            begin = end  # of many files only the newest one's past is of interest
+            begin = end  # of many files only the newest one's past matters
         if place is None and grown < since - SLACK:
-            begin = end  # nothing in it was said by this job
+            begin = end  # nothing in it is from this job
         if end <= begin:
             yield News(file.key, _place(file, begin, grown))
         elif news := _lines(file, place, begin, end, grown):
@@ -133,7 +132,7 @@ def _read(files: list[LogFile], job: Job | None, log: RunLog, now: float, skew: 
 
 
 def _unsaid(news: News, before: Version | None) -> News:
-    """Return news of a file that was written anew, without what its last version said."""
+    """Return news of a rewritten file, without what its last version contained."""
     lines = news.lines or ()
     return replace(
         news, lines=tuple(file_versions.unsaid(lines, before)), version=file_versions.of(lines), fresh=b""
@@ -141,7 +140,7 @@ def _unsaid(news: News, before: Version | None) -> News:
 
 
 def _lines(file: LogFile, place: ReadPosition | None, begin: int, end: int, grown: float) -> News | None:
-    """Read what is new in a file; None where it is gone since it was found: a rotation."""
+    """Read what is new in a file; None if it is gone since it was found (a rotation)."""
     try:
         data = log_files.read(file.path, begin, end)
     except FileNotFoundError:
@@ -152,13 +151,14 @@ def _lines(file: LogFile, place: ReadPosition | None, begin: int, end: int, grow
     return News(file.key, _place(file, offset, grown), tuple(lines), fresh)
 
 
-# Which files are the run's: where names bear the ids of jobs, a pattern may match those of other runs, too.
+# Which files are the run's: if names have job ids, a pattern may match other runs' files, too.
 
 
 def _without_others(files: list[LogFile], where: Where) -> list[LogFile]:
-    """Return `files` without those of running jobs that are not the run's: they are no sign of its life.
+    """Return `files` without those of running jobs of other runs, which are no sign of this run's life.
 
-    Names are believed only where a file bears the id of a job of the run: the logs are named so here.
+    Names are used only if some file has the id of one of the run's jobs in its name: then logs are named so
+    here.
     """
     run, snapshot = where.run, where.snapshot
     if len(files) < 2 or run is None or snapshot is None or snapshot.backend == "process":
@@ -179,9 +179,9 @@ def _bears(file: LogFile, jobs: Iterable[tuple[str, str]]) -> bool:
 
 
 def _newest_beat(run: Run | None, job: Job | None) -> GuardHeartbeat | None:
-    """Return the newest heartbeat; None where none beats.
+    """Return the newest heartbeat, or None.
 
-    Only what the job's owner wrote counts, and no beat of an earlier job.
+    Only files of the job's owner count, and no heartbeat of an earlier job.
     """
     if run is None or job is None:
         return None
@@ -190,7 +190,7 @@ def _newest_beat(run: Run | None, job: Job | None) -> GuardHeartbeat | None:
         try:
             one = guard_heartbeat.read(text, written)
         except UnreadableError:
-            continue  # none of ours
+            continue  # not a heartbeat
         if one.run == run.name and _beats_for(one, job):
             found.append(one)
     return max(found, key=lambda one: one.written, default=None)
@@ -199,8 +199,8 @@ def _newest_beat(run: Run | None, job: Job | None) -> GuardHeartbeat | None:
 def _beats_for(one: GuardHeartbeat, job: Job) -> bool:
     """Return True if a heartbeat is the job's.
 
-    Jobs are known by the batch system's id, a het job's leader's too; a plain process has none, and goes by
-    the time.
+    Jobs are identified by the batch system's id, also that of a het job's leader; a plain process by the
+    time.
     """
     if one.job and "@" not in job.raw_id:
         return one.job in (job.raw_id, job.id, job.handle)

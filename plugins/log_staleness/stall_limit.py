@@ -1,4 +1,4 @@
-"""Limit of how long a pause may last before a run counts as stalled, by the pauses that it made before."""
+"""Limit on a pause before a run counts as stalled, derived from its earlier pauses."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LEAST = 1.5
 
 
 def patience(least: float, pauses: Iterable[tuple[float, float]], now: float, *, known: bool = True) -> float:
-    """Return the seconds of patience with a run that paused so before: never less than `least`.
+    """Return how many seconds a pause may last, given the earlier ones; never less than `least`.
 
-    Where its rhythm is `known`, the longest of several alike is no accident, and the next one will hardly be
-    three times as long.
+    If the rhythm is `known`, the longest of several similar pauses is typical, and the next one will hardly
+    be three times as long.
     """
     gaps = [gap for at, gap in pauses if now - at < REMEMBERED]
     most = max(gaps, default=0.0)
@@ -31,12 +31,12 @@ def patience(least: float, pauses: Iterable[tuple[float, float]], now: float, *,
 
 
 def longest_of(pauses: Iterable[tuple[float, float]], now: float) -> float:
-    """Return the longest pause that is remembered still, in seconds; 0: there is none."""
+    """Return the longest remembered pause, in seconds; 0 if there is none."""
     return max((gap for at, gap in pauses if now - at < REMEMBERED), default=0.0)
 
 
 def longest(pauses: Pauses, at: float, gap: float) -> Pauses:
-    """Add a pause, and return the longest of those that are remembered still."""
+    """Add a pause, and return the longest pauses that are remembered."""
     if gap < 1.0:
         return pauses
     kept = [(when, each) for when, each in pauses if at - when < REMEMBERED]

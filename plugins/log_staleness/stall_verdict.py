@@ -1,4 +1,4 @@
-"""Verdict on a run that is silent, or writes and gets nowhere, and which limit says so. Pure."""
+"""Verdict on a run that is silent, or writes without progress, and the limit that applies. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RHYTHM = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of the user, None where not configured.
+    """The user's limits, None if not configured.
 
     `stale_after` and `grace` are in seconds, `progress` is a pattern.
     """
@@ -48,7 +48,7 @@ class Limits:
 
     @property
     def first(self) -> float:
-        """Seconds until the first progress line where the silence before it is not limited otherwise."""
+        """Seconds allowed until the first progress line, unless the silence before it has another limit."""
         return UNKNOWN if self.grace is None else self.grace
 
 
@@ -56,7 +56,7 @@ class Limits:
 class Allowance:
     """Seconds that may pass without progress, and in words where the number comes from.
 
-    `passing`: a phase or a crash has it so for now, whatever is usual. `pause`: the run may stand still, on
+    `passing`: a phase or a crash sets it for now, whatever is usual. `pause`: the run stands still on
     purpose. `over`: its last step was reached, so that nothing hangs.
     """
 
@@ -68,11 +68,11 @@ class Allowance:
 
     @classmethod
     def learned(cls, limit: Limit) -> Allowance:
-        """Return what the run's own past allows."""
+        """Return the limit learned from the run's own past."""
         return cls(limit.seconds, limit.reason, over=limit.reason is Reason.DONE)
 
     def metrics(self, age: float) -> dict[str, Metric]:
-        """Return the silence as numbers: how old, and what was allowed where that was not the usual."""
+        """Return the silence as metrics: its age, and the limit if it is not the usual one."""
         found = {"age": Metric(round(age), "s", crit=self.seconds)}
         return {**found, "allowed": Metric(self.seconds, "s")} if self.passing else found
 
@@ -88,7 +88,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Look to be judged: the log's pattern (empty: none), whose job it is, and what is known of it `now`.
+    """Look to be judged: the log's pattern (empty: none), the job, and what is known of it `now`.
 
     `process`: the job is a plain process.
     """
@@ -101,35 +101,35 @@ class Look:
 
     @property
     def begin(self) -> float:
-        """Time since when there could be progress: as the job says it, or since the log is missing."""
+        """Since when progress was possible: according to the job, or since the log is missing."""
         work = self.log.job.work
         known = work.at if self.state.job or self.state.blind else work.excused
         return max(known, self.log.files.missing or 0.0)
 
     @property
     def clocks(self) -> LogState:
-        """State of what the log's own numbers and pauses showed."""
+        """State of the log's own numbers and pauses."""
         return self.log.clocks
 
     @property
     def stepped(self) -> float:
-        """Time at which the number that is known to be the training's last grew; 0: it never did."""
+        """When the number that is known to be the training's last grew; 0: never."""
         return self.log.told.step.at if self.log.told.step else 0.0
 
     @property
     def grew(self) -> float:
-        """Time at which a line that never ends last grew (percents, a bar).
+        """When an unfinished line (per cent, a bar) last grew.
 
-        That is work, unless nobody survives its cause.
+        That counts as work, unless a cause was reported that nobody survives.
         """
         cause = self.log.told.cause
         return 0.0 if cause and cause.cause.death else self.log.told.grew
 
     @property
     def newest(self) -> Heard | None:
-        """Last that told something, a file or the Guard's heartbeat; None where nothing ever did.
+        """Latest sign of life: a file or the Guard's heartbeat; None if there was none.
 
-        A file that was written to nearly as late is named before the heartbeat: it can be read.
+        A file written to almost as late is named before the heartbeat, since people can read it.
         """
         places, beat = self.log.files.places.values(), self.log.told.beat
         signs = [Heard(place.path, place.grown_at) for place in places]
@@ -142,14 +142,14 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Sign that a run told something `at` a time: in the file `of` this path, or by a process's heartbeat."""
+    """Sign of life `at` a time: in the file `of` this path, or a process's heartbeat."""
 
     of: str
     at: float
     beats: bool = False
 
     def __str__(self) -> str:
-        """Return what comes, as messages say it."""
+        """Return its source in words."""
         return "heartbeat" if self.beats else "output"
 
     @property
@@ -158,12 +158,12 @@ class Heard:
         return f"last {self} at {local_time(self.at)}: {self.of}"
 
     def without_progress(self, begin: float, now: float) -> str:
-        """Say that there was no progress since `begin`, and that it came meanwhile where it did lately."""
+        """Return that there was no progress since `begin`, and when lines last came, if recently."""
         return "no progress" if 2 * (now - self.at) > now - begin else f"{self} but no progress"
 
 
 def judge(look: Look, limits: Limits) -> Result:
-    """Judge whether it is stale (nothing is told) or stuck (bytes, but nothing in them grows)."""
+    """Judge whether the run is stale (silent) or stuck (it writes, but nothing in it grows)."""
     allowed = _allowance(limits, look)
     newest = look.newest
     if newest is None:
@@ -176,7 +176,7 @@ def judge(look: Look, limits: Limits) -> Result:
 
 
 def _standstill(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -> Result | None:
-    """Report that lines come, but none of their numbers has grown for too long; None where that is not so."""
+    """Report that lines come but none of their numbers has grown for too long, or None."""
     step, clocks, crashed = look.log.told.step, look.clocks, look.log.crashed
     moved = max(clocks.worked if crashed else clocks.progressed, look.stepped)
     if not moved or (not clocks.moved and not (step and limits.stale_after != "auto" and not step.seldom)):
@@ -197,7 +197,7 @@ def _standstill(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -
 
 
 def _seldom(clocks: LogState, limit: Allowance, now: float) -> Allowance:
-    """Return what applies to epochs alone: however short `stale_after` is, they take their time."""
+    """Return the limit for counters that grow once an epoch, which takes its time."""
     stand = clocks.standstill(now)
     if clocks.rises < 2 or clocks.bare or stand is None:
         return Allowance(max(limit.seconds, MOST), Reason.NEW)
@@ -205,9 +205,9 @@ def _seldom(clocks: LogState, limit: Allowance, now: float) -> Allowance:
 
 
 def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, newest: Heard) -> Result | None:
-    """Judge whether the start has had its time, where bytes come and no number yet."""
+    """Judge whether the start has had enough time, if bytes come but no number yet."""
     if not look.clocks.templates:
-        return None  # a line that has not ended yet tells nothing of itself
+        return None  # an unfinished line says nothing by itself
     begin = look.begin and max(look.begin, look.clocks.novel, look.clocks.stirred, look.grew)
     limit = Allowance(max(allowed.seconds, limits.first), Reason.START, passing=True)
     step, cause = look.log.told.step, look.log.told.cause
@@ -223,7 +223,7 @@ def _no_progress_yet(look: Look, limits: Limits, allowed: Allowance, newest: Hea
 
 
 def _allowance(limits: Limits, look: Look) -> Allowance:
-    """Return the limit that applies now to a time in which nothing is written."""
+    """Return the limit that applies now to a silence."""
     usual, told = _usual(limits, look), look.log.told
     if told.cause and told.cause.crashed:
         crashed = max(AFTER_CRASH, _RHYTHM * look.clocks.usual(look.now))
@@ -238,7 +238,7 @@ def _allowance(limits: Limits, look: Look) -> Allowance:
 
 
 def _usual(limits: Limits, look: Look) -> Allowance:
-    """Return the limit where nothing special is known."""
+    """Return the limit without special circumstances."""
     starts = not look.clocks.moved and look.log.told.step is None
     start = limits.grace if starts else None
     if limits.stale_after != "auto":
@@ -254,9 +254,9 @@ def _usual(limits: Limits, look: Look) -> Allowance:
 
 
 def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
-    """Return the alarm once the limit has passed and no sign of work holds it back, OK before.
+    """Return the alarm once the limit has passed and no sign of work holds it back; OK before that.
 
-    UNKNOWN where nobody knows whether a job runs. `what` is missing (`no output`).
+    UNKNOWN if it is not known whether a job runs. `what` is missing (`no output`).
     """
     lasted = look.now - since
     metrics = allowed.metrics(lasted) | log_wording.numbers(look.log)
@@ -266,7 +266,7 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
         return _ended(
             look, Result(Status.OK, said, metrics, progress=progress).saying(*_known(look, allowed))
         )
-    told = look.log.signs if look.newest else ()  # that there is no log at all is no stall
+    told = look.log.signs if look.newest else ()  # having no log at all is no stall
     signs = weigh(told, since, allowed.seconds, look.now)
     if signs.held:
         metrics |= replace(allowed, seconds=signs.seconds, passing=True).metrics(lasted)
@@ -286,10 +286,10 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
             Status.WARNING, f"all its steps are done, but it still runs, {said}{at}", metrics, details
         )
         return replace(over, progress=progress).of_kind("over").saying(*facts).dated(since)
-    if signs.status is Status.WARNING:  # nobody ends a run that seems to work
+    if signs.status is Status.WARNING:  # do not act on a run that seems to work
         seems = Result(signs.status, f"{said}, but {signs.words[0]}{at}", metrics, details)
         return replace(seems, progress=progress).saying(*facts).dated(since)
-    stalls = look.newest is not None  # without a log nobody knows
+    stalls = look.newest is not None  # not known without a log
     what = f"stalled, {said}{at}" if stalls else said
     hung = Result(
         Status.CRITICAL,
@@ -309,7 +309,7 @@ _NO_LOG = Advice("Correct log under the run in config.toml, or see why the run w
 
 
 def _known(look: Look, allowed: Allowance) -> Iterator[str]:
-    """Return what else is known: its limit, what was heard last, the cause, who stopped first, the job."""
+    """Return the facts: the limit, the latest sign of life, the cause, who stopped first, the job."""
     newest, job = look.newest, look.state.job
     if newest:
         yield newest.fact
@@ -330,7 +330,7 @@ def _known(look: Look, allowed: Allowance) -> Iterator[str]:
 
 
 def _unmatched(look: Look, pattern: str) -> Result:
-    """Report that lines come, but none ever fitted the user's pattern."""
+    """Report that lines come, but none has ever matched the user's pattern."""
     none = warning(
         f"no log line matched progress = '{shortened(pattern, 30)}' for {age(look.now - look.begin)}",
         details=log_wording.evidence(look.log),
@@ -350,7 +350,7 @@ def _fine(look: Look, newest: Heard, allowed: Allowance) -> Result:
 
 
 def _ended(look: Look, result: Result) -> Result:
-    """Say how a stall ended: with progress, or with its job and none."""
+    """Return how a stall ended: with progress, or with its job and without."""
     step, ended = look.log.told.step, look.log.job.ended
     if ended is not None:
         words = f"job {ended} ended without going on, its successor writes"
@@ -361,9 +361,9 @@ def _ended(look: Look, result: Result) -> Result:
 
 
 def _progress(look: Look, allowed: Allowance, *, stalled: bool = False) -> Progress:
-    """Return how it gets on, and by when it should have; no times where it never told how far it is."""
+    """Return its progress, and by when more is due; no times if it never reported how far it is."""
     clocks = look.clocks
-    counted = clocks.progressed if clocks.weight >= 1 else 0.0  # what only looks like a count is no step
+    counted = clocks.progressed if clocks.weight >= 1 else 0.0  # may only look like a counter
     at = max(counted, look.stepped)
     pause = "" if stalled else str(allowed.why) if allowed.pause else _announced(clocks)
     far = log_wording.how_far(look.log)

@@ -1,4 +1,4 @@
-"""Numbers that a training tells, taken in one by one: progress, loss, pace, skipped iterations, ranks."""
+"""Numbers that a training reports, one by one: progress, loss, pace, skipped iterations, ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CURVE = 64
 def note_progress(
     report: ProgressReport, log: RunLog, at: float, text: str = "", spots: Spots = measures.NOWHERE
 ) -> None:
-    """Take in that the number grew, in the line `text`."""
+    """Note that the number grew, in the line `text`."""
     log.told.phase = log.told.cause = log.job.ended = None
     log.known = True
     _note_resume(report, log.curves)
@@ -41,7 +41,7 @@ def note_progress(
 
 
 def _note_resume(report: ProgressReport, curves: Curves) -> None:
-    """Note whether the job goes back behind where the one before it was, by the same count."""
+    """Note whether the job restarts behind where the one before it was, by the same counter."""
     if curves.before and curves.before[0] == report.series:
         number, curves.before = curves.before[1], None
         if report.number < number:
@@ -49,7 +49,7 @@ def _note_resume(report: ProgressReport, curves: Curves) -> None:
 
 
 def _rewind(curves: Curves, number: float, *, anew: bool) -> None:
-    """Hold the loss of a resume, which begins at an earlier number, against the level reached there."""
+    """Compare the loss after a resume from an earlier number with the level reached there."""
     curves.lowest = [point for point in curves.lowest if point[0] <= number]
     if curves.lowest and curves.level:
         curves.level.best = curves.lowest[-1][1]
@@ -60,7 +60,7 @@ def _rewind(curves: Curves, number: float, *, anew: bool) -> None:
 
 
 def _note_pace(series: str, found: tuple[str, float] | None, curves: Curves) -> None:
-    """Note the seconds for a token, sample or iteration: a ramp-up of the batch size is no slowness."""
+    """Note the seconds for a token, sample or iteration; a growing batch does not count as slowness."""
     if found is None or (found[0] == "iteration" and curves.lengths and curves.lengths.vary):
         return
     unit, seconds = found
@@ -71,9 +71,9 @@ def _note_pace(series: str, found: tuple[str, float] | None, curves: Curves) -> 
 
 
 def note_length(value: float | None, curves: Curves) -> None:
-    """Note the length of what is worked on.
+    """Note the length of answers, sequences or episodes.
 
-    Where that becomes longer or shorter by a tenth, an iteration is no measure of pace.
+    If it varies by more than a tenth, iterations cannot measure the pace.
     """
     if value is None:
         return
@@ -85,7 +85,7 @@ def note_length(value: float | None, curves: Curves) -> None:
 
 
 def _note_skips(skipped: Skipped | None, log: RunLog) -> None:
-    """Note whether this report's iterations were skipped (their gradients overflowed)."""
+    """Note whether this report's iterations were skipped because their gradients overflowed."""
     if skipped is None:
         return
     known = log.told.skips or Skips()
@@ -99,7 +99,7 @@ def _note_skips(skipped: Skipped | None, log: RunLog) -> None:
 
 
 def note_loss_of(text: str, spots: Spots, log: RunLog, at: float) -> None:
-    """Note the loss that a line tells; exactly 0 is a placeholder of runs on synthetic data."""
+    """Note the loss in a line; exactly 0 is a placeholder of runs on synthetic data."""
     if value := measures.loss(text, spots):
         usual = math.isfinite(value) and not (log.told.loss and log.told.loss.bad)
         note_loss(value, log, at, "" if usual else measures.loss_name(text, spots), falls=spots.falls)
@@ -108,8 +108,8 @@ def note_loss_of(text: str, spots: Spots, log: RunLog, at: float) -> None:
 def note_loss(value: float, log: RunLog, at: float, name: str = "", *, falls: bool = True) -> None:
     """Note a loss; a number moves the level, anything else is counted.
 
-    `name`: what stands before it: another loss that is a number clears none that is not. `falls`: whether it
-    is one that training makes fall.
+    `name`: the text before it; another loss that is a number does not clear one that is none. `falls`:
+    training is meant to make it fall.
     """
     told, before = log.told, log.told.loss
     if not math.isfinite(value):
@@ -129,7 +129,7 @@ def note_loss(value: float, log: RunLog, at: float, name: str = "", *, falls: bo
 
 
 def _note_lowest(log: RunLog) -> None:
-    """Note the lowest level so far, by the training's number: thinned to some dozens of points."""
+    """Note the lowest level so far by the training's number, thinned to some dozens of points."""
     curves, step = log.curves, log.told.step
     if not curves.level or curves.level.age or curves.level.best is None or not step:
         return

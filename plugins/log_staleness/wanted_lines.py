@@ -1,4 +1,4 @@
-"""Lines that the user wants to see, or not to see, and phases that may be silent for longer."""
+"""Lines that must come or must not come, and phases that may be silent for longer, as configured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Wishes of the user for the lines themselves."""
+    """What the user configured about lines."""
 
     progress: str | None = None
     quiet: tuple[tuple[str, float], ...] = ()
@@ -26,7 +26,7 @@ class Wanted:
 
 
 def pairs(key: str, tables: Sequence[Mapping[str, Any]], time: str) -> tuple[tuple[str, float], ...]:
-    """Return pattern and seconds of each table; ValueError where one is misspelt."""
+    """Return pattern and seconds of each table. Raise ValueError if one is misspelt."""
     for table in tables:
         if table.keys() != {"match", time}:
             raise ValueError(f"{key}: write {{ match = 'pattern', {time} = '40m' }}, not {dict(table)}")
@@ -39,7 +39,7 @@ def heeds(wanted: Wanted) -> bool:
 
 
 def note(text: str, wanted: Wanted, told: JobTold, at: float) -> None:
-    """Take one line in: a quiet phase, what must be seen, and what must not."""
+    """Process one line: a quiet phase, a line that must come, one that must not."""
     for pattern, allowed in wanted.quiet:
         if compiled(pattern).search(text):
             told.phase = QuietPhase(pattern, allowed, at)

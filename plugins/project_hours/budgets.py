@@ -1,7 +1,7 @@
-"""Hours of a project as sshare, sreport and a site's own command give them. Pure.
+"""Hours of a project as sshare, sreport or a site's own command report them. Pure.
 
-Slurm counts resources (TRES) in minutes: a limit of an account is GrpTRESMins, what of it is used GrpTRESRaw,
-and both hold for all accounts below it.
+Slurm counts resources (TRES) in minutes: an account's limit is GrpTRESMins, and what is used of it
+GrpTRESRaw. Both include all accounts below it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _GROUPS = frozenset({"used", "limit", "left"})
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Hours of one project: its name, what they are hours of, how many are left, used and granted.
+    """Hours of one project: its name, the resource, hours left, used and granted.
 
-    `used` and `limit` are None where the source says only what is left.
+    `used` and `limit` are None if the source only reports what is left.
     """
 
     name: str
@@ -35,13 +35,13 @@ class Budget:
 
 
 def unit_of(resource: str) -> str:
-    """Return what an hour of a resource is called."""
+    """Return the name of an hour of a resource."""
     return _UNITS.get(resource) or f"{resource.removeprefix('gres/')} hours"
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of sshare: the accounts from the root to it, its user (empty: the account's own), its minutes."""
+    """A row of sshare: the accounts from the root down, the user (empty: the account itself), the minutes."""
 
     path: tuple[str, ...]
     user: str
@@ -50,9 +50,9 @@ class _Row:
 
 
 def of_sshare(text: str, account: str, user: str, resource: str) -> list[Budget]:
-    """Return the limits that hold for jobs of this user under this account, and under those above it.
+    """Return the limits that apply to this user's jobs under this account, including the accounts above.
 
-    Without an account those of all accounts that the user has. UnreadableError where none is known.
+    Without an account, those of all the user's accounts. Raise UnreadableError if none is known.
     """
     rows = list(_rows(text))
     if account and not any(row.path[-1] == account for row in rows):
@@ -76,7 +76,7 @@ def of_sshare(text: str, account: str, user: str, resource: str) -> list[Budget]
 
 
 def _rows(text: str) -> Iterator[_Row]:
-    """Yield the rows with their accounts; deeper ones are indented by one blank more."""
+    """Yield the rows with their accounts; each level is indented by one more blank."""
     path: list[tuple[int, str]] = []
     for line in text.splitlines():
         cells = line.split("|")
@@ -91,14 +91,14 @@ def _rows(text: str) -> Iterator[_Row]:
 
 
 def _minutes(cell: str) -> dict[str, float]:
-    """Return minutes by resource; what has no limit is left out."""
+    """Return minutes by resource; resources without a limit are left out."""
     entries = (entry.partition("=") for entry in cell.split(","))
     amounts = {name.strip(): real(amount) for name, found, amount in entries if found and name}
     return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
 def sreport(account: str, resource: str, since: str, until: str) -> tuple[str, ...]:
-    """Return the question about the hours that an account used between two days."""
+    """Return the command that asks for the hours an account used between two days."""
     return (
         "sreport", "--noheader", "--parsable2", "-t", "hours", "-T", resource,
         "cluster", "AccountUtilizationByUser", f"accounts={account}", f"start={since}", f"end={until}",
@@ -107,7 +107,7 @@ def sreport(account: str, resource: str, since: str, until: str) -> tuple[str, .
 
 
 def of_sreport(text: str, account: str, resource: str, granted: float) -> Budget:
-    """Return what is left of what was granted; rows of its users are parts of the account's own."""
+    """Return the rest of the granted hours; rows of users are parts of the account's own row."""
     rows = [line.split("|") for line in text.splitlines() if line.strip()]
     amounts = [real(row[2]) for row in rows if len(row) == 3 and row[0].strip() == account and not row[1]]
     if rows and not any(amount is not None for amount in amounts):
@@ -117,10 +117,10 @@ def of_sreport(text: str, account: str, resource: str, granted: float) -> Budget
 
 
 def of_command(text: str, pattern: str, account: str, unit: str, tool: str) -> list[Budget]:
-    """Return the budget of each match of `pattern`, with the groups name, used, limit and left.
+    """Return the budget in each match of `pattern`, with the groups name, used, limit and left.
 
-    Of those that have a name the account's alone, where one is given. UnreadableError where nothing matches,
-    or a match says too little.
+    If matches have names and an account is given, only that account's. Raise UnreadableError if nothing
+    matches, or a match has too few groups.
     """
     try:
         expression = re.compile(pattern, re.MULTILINE)

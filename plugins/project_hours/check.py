@@ -1,17 +1,17 @@
-"""project_hours: hours that a project has used and has left, and when they end at this rate.
+"""project_hours: hours that a project has used and has left, and when they run out at this rate.
 
-A project whose hours are used up starts no job any more, often in the middle of a run and without a word but
-a reason in the queue (AssocGrpGRESMinutes). Slurm itself says what is left where the site sets the limits of
-accounts there (GrpTRESMins, by `sshare`): those of the account, of the accounts above it and of the user,
-each with a forecast of its own. Where hours are granted outside Slurm, `budget` says how many, and `sreport`
-what was used of them since `since`. And where the site has a command of its own, a `pattern` reads it: its
-groups are `used` and `limit`, or `left`, and `name` where it lists several projects. LUMI's:
+Once its hours are used up, a project starts no more jobs, often in the middle of a run, and the only hint is
+a reason in the queue (AssocGrpGRESMinutes). Slurm itself knows what is left if the site sets the limits of
+accounts there (GrpTRESMins, read by `sshare`): those of the account, of the accounts above it and of the
+user, each with its own forecast. If hours are granted outside Slurm, `budget` sets their number, and
+`sreport` reports how many were used since `since`. If the site has its own command, a `pattern` reads its
+output, with the groups `used` and `limit`, or `left`, and `name` if it lists several projects. For LUMI:
 
     command = ["lumi-allocations"]
     pattern = '^(?P<name>project_\\d+)\\s*\\|[^|]*\\|\\s*(?P<used>[\\d.]+)/(?P<limit>[\\d.]+)'
 
-The **forecast** is a trend over two weeks, the same as a disk's: it needs readings that differ, and a calm
-weekend does not hide what the days before used.
+The **forecast** is a trend over two weeks, computed as for a disk: it needs readings that differ, and a calm
+weekend does not hide the consumption of the days before.
 """
 
 from __future__ import annotations
@@ -77,15 +77,15 @@ def project_hours(
 ) -> Iterator[Result]:
     """Hours that a project has used and has left, and when they end.
 
-    account: the project; left out: all accounts of this user
-    resource: what Slurm counts (gres/gpu, cpu, node, billing); left out: all that have a limit, else gres/gpu
-    budget: hours that were granted, where Slurm has no limit: sreport then says how many are used
-    since: the day from which the budget counts, 2027-01-31; left out: the first of January
+    account: the project; default: all accounts of this user
+    resource: what Slurm counts (gres/gpu, cpu, node, billing); default: all that have a limit, else gres/gpu
+    budget: hours that were granted, if Slurm has no limit; sreport then reports how many are used
+    since: the day from which the budget counts, 2027-01-31; default: the first of January
     command: the site's own command, in place of Slurm's
-    pattern: what reads it, with the groups used and limit, or left, and name
-    warn_left: WARNING below so many hours, a number or a share; left out: 5 %
-    crit_left: CRITICAL below so many; left out: none left
-    ends_within: WARNING where they end sooner at this rate
+    pattern: reads its output, with the groups used and limit, or left, and name
+    warn_left: WARNING below so many hours, a number or a share; default: 5 %
+    crit_left: CRITICAL below so many; default: none left
+    ends_within: WARNING if they end sooner than this at the present rate
     """
     try:
         if command:
@@ -142,14 +142,14 @@ def judge(
 
 
 def _ends_in(budget: Budget, history: History, subject: str, now: float) -> float | None:
-    """Return the seconds until nothing is left, or None where too little is known. Grants do not count."""
+    """Return the seconds until nothing is left, None if not known. New grants do not count."""
     series, sign, level = ("left", -1.0, budget.left) if budget.used is None else ("used", 1.0, budget.used)
     points = [*((at, sign * value) for at, value in history.series(series, subject)), (now, sign * level)]
     return time_to_full(budget.left, filling_rate(points, budget.left), points)
 
 
 def _granted(account: str, resource: str, hours: float, since: str, now: float) -> Budget:
-    """Ask sreport; its day ends at midnight, so that today's hours need tomorrow's date."""
+    """Ask sreport; its days end at midnight, so the end is tomorrow's date to include today."""
     if not account:
         raise UnreadableError("name the account that the budget is for")
     today = datetime.fromtimestamp(now).astimezone().date()
@@ -166,7 +166,7 @@ def _site(command: tuple[str, ...], pattern: str, account: str, unit: str) -> li
 
 
 def _said(argv: tuple[str, ...]) -> str:
-    """Return what a command printed. UnreadableError where it failed."""
+    """Return a command's output. Raise UnreadableError if it failed."""
     answer = ask(argv, deadline=DEADLINE)
     if answer.silent or not (answer.ok or answer.output.strip()):
         raise UnreadableError(answer.complaint())
