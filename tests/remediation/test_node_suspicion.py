@@ -13,10 +13,10 @@ from watchdogd.home.layout import Home
 from watchdogd.incidents.message_wording import first_line
 from watchdogd.incidents.models import EventKind, Incident, IncidentEvent
 from watchdogd.parsers.gpu.models import Gpu
-from watchdogd.parsers.stack_models import Frame, LoopLooks
+from watchdogd.parsers.stack_models import Frame, LoopLooks, StackDump, Thread
 from watchdogd.plugin import SLOW, Job, Result, Run, Status
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
-from watchdogd.remediation import stall_inquiry
+from watchdogd.remediation import stall_inquiry, suspects
 from watchdogd.remediation.models import EVIDENCE, ActionRecord, ActionTask
 from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry
 from watchdogd.stacks import node_stacks
@@ -151,3 +151,21 @@ def test_only_a_guard_that_beats_is_expected_to_answer() -> None:
     assert RunEvidence(nodes, guards=guards).suspects() == []
     (found,) = RunEvidence(nodes, guards=guards, beats=frozenset({("n1", 100)})).suspects()
     assert (found.rank, found.what) == (0, "does not answer its Guard's call")
+
+
+def test_two_ranks_of_one_number_are_two() -> None:
+    """A trainer and a generator in one job: what one source says of either makes neither sure."""
+    own = Frame("save", "train.py", 3, "/home/train.py")
+    waits = Frame("recv", "torch/distributed/c10d.py", 9, "/x/site-packages/torch/distributed/c10d.py")
+    guards = [
+        Process("n1", 100 + rank, rank, samples=(StackDump(threads=(Thread(frames=(frame,)),)),))
+        for rank, frame in enumerate([waits, waits, own, waits])
+    ]
+    states = ["D (disk sleep)" if rank == 2 else "S" for rank in range(4)]
+    nodes = [
+        NodeRanks(name, (), tuple(RankProcess(pid + rank, rank, state) for rank, state in enumerate(told)))
+        for name, pid, told in (("n1", 100, "SSSS"), ("n2", 200, states))
+    ]
+    found = suspects.merge(RunEvidence(tuple(nodes), guards=tuple(guards)).suspects())
+    assert {(each.node, each.pid) for each in (*found.culprits, *found.others)} == {("n1", 102), ("n2", 202)}
+    assert not found.sure

@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -79,7 +80,18 @@ class RunEvidence:
     closed: str = ""
 
     def suspects(self, *, slow: bool = False) -> list[Suspect]:
-        """Return whom all of it accuses of a stall, or of being `slow`."""
+        """Return whom all of it accuses of a stall, or of being `slow`.
+
+        A number that ranks of several nodes have, as a trainer's and a generator's, names none of them.
+        """
+        places = {(each.rank, short(node.node)) for node in self.nodes for each in node.processes}
+        times = Counter(rank for rank, _ in places)
+        return [
+            replace(each, rank=None) if each.pid is not None and times[each.rank] > 1 else each
+            for each in self._accused(slow=slow)
+        ]
+
+    def _accused(self, *, slow: bool) -> list[Suspect]:
         if slow:
             return list(slow_suspects.of_slow(self.nodes, self.guards))
         beating = {
