@@ -29,6 +29,7 @@ from tests.lab.controlgroup import control_group
 from tests.waiting import wait_until
 from watchdogd import training
 from watchdogd.parsers import faulthandler
+from watchdogd.stacks import node_stacks
 from watchdogd.training import NOTHING, Guard, Wish, file_name, places
 
 SOURCE = Path(training.__file__)
@@ -727,6 +728,27 @@ def test_where_a_rank_spends_its_steps_is_told_on_request(
     _, frames = max(found.looks.places, key=lambda place: place[0])
     assert frames[0].function == "load_batch"
     assert not found.looks.synchronous  # without torch
+
+
+@pytest.mark.parametrize(
+    ("env", "rank"),
+    [
+        ({"RANK": "3", "SLURM_PROCID": "0"}, 3),
+        ({"OMPI_COMM_WORLD_RANK": "3", "SLURM_PROCID": "0"}, 3),  # mpirun in a batch script
+        ({"PMI_RANK": "3", "SLURM_PROCID": "0"}, 3),
+        ({"SLURM_PROCID": "3"}, 3),
+        ({"RANK": "-1", "SLURM_PROCID": "3"}, 3),
+        ({"RANK": "\u00b2"}, None),
+        ({}, None),
+    ],
+)
+def test_whose_number_a_rank_has(
+    make: Make, monkeypatch: pytest.MonkeyPatch, env: dict[str, str], rank: int | None
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert make()._rank == rank
+    assert training.RANKS == node_stacks.RANKS
 
 
 @pytest.mark.parametrize("epoch", [10_000, 7])  # steps that begin anew

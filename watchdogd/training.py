@@ -84,6 +84,9 @@ UNTIMED_SAVE = 120.0  # seconds that time_left="auto" allows for a save before o
 SWITCH_BYTES = 4096  # of a switch's content are read
 CONFIG_BYTES = 2**20  # of config.toml are read
 
+# Variables that hold a rank; the last one is 0 in a batch script, and in all that mpirun starts there.
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+
 # Kinds of stop, the stronger reason last: what `agree` reduces is 2 * kind + save.
 KINDS = ("save switch", "time limit", "memory", "signal", "kill switch")
 TIME, MEMORY, SIGNAL, KILL = 1, 2, 3, 4
@@ -581,8 +584,8 @@ def _short_of_gpu_memory(free: MemoryAmount) -> str:
 
 
 def _rank() -> int | None:
-    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"):
-        if os.environ.get(name, "").isdigit():
+    for name in RANKS:
+        if os.environ.get(name, "").isdecimal():
             return int(os.environ[name])
     return None
 
