@@ -62,6 +62,14 @@ def test_the_one_that_stood_elsewhere(places: list[str], said: str, tmp_path: Pa
     assert found.cause == ": ".join(filter(None, ["ranks called different collectives", said]))
 
 
+def test_a_traceback_that_a_rank_survived_accuses_it_of_nothing() -> None:
+    survived = ended(1, "probe").replace(ENDS, "ImportError: no such extension\n")
+    text = survived + "".join(ended(rank, "all_reduce") for rank in range(4))
+    assert rank_tracebacks.odd_one(log_lines.read_lines(text.encode())[0]) == ""
+    text += ended(0, "probe").replace(ENDS, "KeyError: 'tidying up'\n")
+    assert len(rank_tracebacks.read(log_lines.read_lines(text.encode())[0])) == 4
+
+
 def test_without_a_mismatch_who_stood_elsewhere_is_accused_of_nothing(tmp_path: Path) -> None:
     """The last to hear of a rank that was killed may have been a collective further."""
     places = ["all_reduce", "all_reduce", "backward", "all_reduce"]

@@ -13,6 +13,8 @@ from watchdogd.stacks.stack_folding import Process
 from watchdogd.system.number import digits
 
 _FRAME = re.compile(r'\s*File "([^"]+)", line (\d+), in (\S+)')
+_LOST = re.compile(r"gloo|nccl|peer|socket|connection|\bDist\w+Error", re.IGNORECASE)
+"""An exception of who waits for others: what else a rank wrote a traceback of, it survived, or came later."""
 _NUMBER = re.compile(r"(?:[Rr]ank ?)?(\d{1,6})")
 
 
@@ -28,9 +30,12 @@ def read(lines: Iterable[LogLine]) -> list[Process]:
             found[rank] = []
         elif rank in found and (frame := _FRAME.match(line.text)):
             found[rank].insert(0, placed(frame[1], frame[2], frame[3]))
-        elif rank in found and found[rank] and not line.text.startswith(" "):
-            ended.add(rank)
-    return [_process(rank, frames) for rank, frames in found.items() if frames]
+        elif found.get(rank) and not line.text.startswith(" "):
+            if _LOST.search(line.text):
+                ended.add(rank)
+            else:
+                del found[rank]
+    return [_process(rank, found[rank]) for rank in sorted(ended)]
 
 
 def _process(rank: int, frames: list[Frame]) -> Process:
