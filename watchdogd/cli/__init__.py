@@ -1,8 +1,8 @@
-"""The command line: finds the verb, parses, calls, and turns every fault into one line.
+"""The command line: find the verb, parse, call, and turn every error into one line.
 
-A verb lives in a module of this folder with `arguments(parser)` and `run(args) -> int`; only the chosen
-one is imported, since the emergency verbs must not pay for what they do not use. `args` always has
-`verb`, `home` (None: the default one), and what the verb's `arguments` added.
+A verb is a module of this folder with `arguments(parser)` and `run(args) -> int`; only the chosen one is
+imported, so that the emergency verbs do not pay for what they do not use. `args` always has `verb`, `home`
+(None: the default one), and what the verb's `arguments` added.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import sys
 from watchdogd.errors import EX_USAGE, UsageError, WatchdogError
 from watchdogd.system import startup, umask
 
-TYPE_CHECKING = (
-    False  # as type checkers know it: the import of typing would cost emergency verbs a tenth more
-)
+TYPE_CHECKING = False  # for type checkers: importing typing would cost emergency verbs a tenth more
 if TYPE_CHECKING:
     import argparse
     from types import ModuleType
@@ -90,8 +88,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 VERBS = {verb: entry for verbs in GROUPS.values() for verb, entry in verbs.items()}
 _EPILOG = "Home is --home DIR, else $WATCHDOGD_HOME, else ~/.watchdogd. See 'watchdogd VERB --help'."
 _NO_VERDICT = {"status": 3, "check": 3, "doctor": 2, "preflight": 0}
-"""Verb → its code where it can judge nothing (no home, say): 1 would be its word for a warning. What is wrong
-with watchdogd itself never costs an allocation."""
+"""Verb → its exit code if it cannot judge anything (no home, say), since 1 would mean a warning; 0 for
+preflight, since a problem of watchdogd itself never costs an allocation."""
 _WIDTH = 100
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
@@ -99,10 +97,10 @@ _NO_MEMORY = "no memory is left, on this machine or under this user's limits (se
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one verb; returns the exit code. Raises nothing."""
+    """Run one verb; return its exit code. Never raise."""
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None and sys.path[0] == sys.executable.rpartition("/")[0]:
-        del sys.path[0]  # the script's folder, in which Python would look for each module first
+        del sys.path[0]  # the script's folder, where Python would look for each module first
     startup.open_standard_streams()
     startup.correct_time_zone()
     _encode_anything()
@@ -139,7 +137,7 @@ def _run(words: list[str]) -> int:
         _complain(_os_sentence(error))
         return _failed(words)
     except Exception as error:  # noqa: BLE001 - the last net: nobody sees a traceback
-        if "KeyboardInterrupt" in str(error):  # pydantic reports Ctrl-C only so
+        if "KeyboardInterrupt" in str(error):  # how pydantic reports Ctrl-C
             return _INTERRUPTED
         _complain(_NO_MEMORY if _is_shortage(error) else _internal(error, words))
         return _failed(words)
@@ -160,7 +158,7 @@ def _dispatch(words: list[str]) -> int:
 
         raise UsageError(f"there is no verb '{verb}'{nearest(verb, list(VERBS))}; see 'watchdogd --help'")
     name = f"watchdogd.cli.{VERBS[verb][0]}"
-    __import__(name)  # importlib would import warnings as well
+    __import__(name)  # importlib would import warnings too
     module = sys.modules[name]
     parser = parser_of(module, verb)
     args = parser.parse_args(_with_values(parser, before + rest))
@@ -170,7 +168,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _with_values(parser: argparse.ArgumentParser, words: list[str]) -> list[str]:
-    """Join an option with a value that begins with a dash, which argparse takes for an option of its own."""
+    """Join an option with a value that begins with a dash, which argparse would take for an option."""
     known = parser._option_string_actions
     for at in range(words.index("--") if "--" in words else len(words)):
         word, value = words[at], "".join(words[at + 1 : at + 2])
@@ -181,7 +179,7 @@ def _with_values(parser: argparse.ArgumentParser, words: list[str]) -> list[str]
 
 
 def _group(home: str | None) -> int | None:
-    """Whose this home is beside its owner; None where it is nobody's, or there is none."""
+    """Return the group that shares this home; None if it has none, or there is no home."""
     from watchdogd.system.pathname import group_of, home_folder
 
     try:
@@ -191,7 +189,7 @@ def _group(home: str | None) -> int | None:
 
 
 def _split(words: list[str]) -> tuple[list[str], str | None, list[str]]:
-    """Options before the verb (`--home DIR` alone takes a word), the verb, and what follows it."""
+    """Return the options before the verb (`--home DIR` takes a word), the verb, and the words after it."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] == "--home" else 1
@@ -199,7 +197,7 @@ def _split(words: list[str]) -> tuple[list[str], str | None, list[str]]:
 
 
 def _about(options: list[str]) -> int:
-    """`watchdogd` without a verb: the version, or what there is."""
+    """Run `watchdogd` without a verb: print the version, or the overview."""
     if "--version" in options:
         from watchdogd import __version__
 
@@ -222,11 +220,11 @@ def _overview() -> str:
 
 
 def parser_of(module: ModuleType, verb: str) -> argparse.ArgumentParser:
-    """Return the parser of the words after the verb, with the options of its module. It raises UsageError."""
+    """Return the parser for the words after the verb, with its module's options; it raises UsageError."""
     import argparse
 
     class Parser(argparse.ArgumentParser):
-        """argparse, but its complaint is a UsageError: one line, exit 64."""
+        """argparse, except that an error is a UsageError: one line, exit code 64."""
 
         def error(self, message: str) -> NoReturn:
             raise UsageError(f"{verb}: {message}; see 'watchdogd {verb} --help'")
@@ -235,12 +233,12 @@ def parser_of(module: ModuleType, verb: str) -> argparse.ArgumentParser:
         prog=f"watchdogd {verb}",
         description=VERBS[verb][1],
         allow_abbrev=False,
-        # argparse's own way to ask the terminal for its width costs the import of shutil
+        # argparse would import shutil to ask the terminal for its width
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=_width()),
     )
 
     class Homes(argparse.Action):
-        """The last one counts, and those that show several have all."""
+        """Action for --home: the last one counts; verbs that show several homes get all."""
 
         def __call__(
             self, _parser: object, found: argparse.Namespace, home: object, _as: object = None
@@ -256,7 +254,7 @@ def parser_of(module: ModuleType, verb: str) -> argparse.ArgumentParser:
 
 
 def _width() -> int:
-    """Columns for help: the terminal's, where there is one."""
+    """Return the columns for help: the terminal's, if there is one."""
     import os
 
     try:
@@ -266,14 +264,14 @@ def _width() -> int:
 
 
 def _is_shortage(error: Exception) -> bool:
-    """Return True where memory was short: Python and the loader each report that in their own way."""
+    """Return True if memory ran out, which Python and the loader report in different ways."""
     return isinstance(error, MemoryError) or (
         isinstance(error, ImportError) and "failed to map segment" in str(error)
     )
 
 
 def _complain(text: str) -> None:
-    """One line on stderr, whatever the text holds; nothing where stderr is closed."""
+    """Print one line on stderr, whatever the text contains; nothing if stderr is closed."""
     from watchdogd.cli.output import one_line
 
     try:
@@ -283,13 +281,13 @@ def _complain(text: str) -> None:
 
 
 def _os_sentence(error: OSError) -> str:
-    """Return the reason that the system gave, and the file if it named one."""
+    """Return the system's reason, and the file if it names one."""
     reason = error.strerror or str(error) or type(error).__name__
     return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def _internal(error: Exception, words: list[str]) -> str:
-    """One line for a fault of our own; the traceback goes to home/logs."""
+    """Print one line for an internal error; its traceback goes to home/logs."""
     from watchdogd.cli.crash_log import record
 
     fault = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -300,9 +298,9 @@ def _internal(error: Exception, words: list[str]) -> str:
 
 
 def _is_broken_pipe(error: BaseException) -> bool:
-    """Return True where this fault comes only from stdout's reader having left (`| head`).
+    """Return True if the error only means that stdout's reader has left (`| head`).
 
-    Rows that are printed while they are read from the history come here as a fault of the history.
+    It may come as an error of the history, if rows are printed while they are read.
     """
     behind: BaseException | None = error
     while behind is not None and not isinstance(behind, BrokenPipeError):
@@ -311,7 +309,7 @@ def _is_broken_pipe(error: BaseException) -> bool:
 
 
 def _reader_left() -> bool:
-    """Return True where the other end of stdout is closed: the broken pipe is not a database's."""
+    """Return True if the other end of stdout is closed, so that the broken pipe is not a database's."""
     import select
 
     poll = select.poll()
@@ -323,7 +321,7 @@ def _reader_left() -> bool:
 
 
 def _silence_stdout() -> None:
-    """Nobody can read stdout any more: what is still buffered goes nowhere."""
+    """Discard what is still buffered for stdout, which nobody can read any more."""
     import os
 
     try:
@@ -336,7 +334,7 @@ def _silence_stdout() -> None:
 
 
 def _encode_anything() -> None:
-    """Let streams escape characters that the terminal's encoding lacks, instead of raising an error."""
+    """Let streams escape characters that the terminal's encoding lacks instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure:

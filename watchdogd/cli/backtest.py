@@ -1,4 +1,4 @@
-"""`watchdogd backtest`: thresholds are tuned on facts."""
+"""`watchdogd backtest`: the alerts that present thresholds would have caused in the past."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the alerts, and how many did come; sends and records nothing; always 0."""
+    """Print the alerts that would have come, and how many did; send and record nothing. Always return 0."""
     from watchdogd.daemon.backtesting import backtest
     from watchdogd.daemon.setup import Setup
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    """Print the stalls that would have been reported of a finished log; needs no home. UsageError."""
+    """Print the stalls that would have been reported for a finished log; needs no home. Raise UsageError."""
     from watchdogd.parsers.logs import structured_files
     from watchdogd.plugins.log_staleness.explain import explain
     from watchdogd.plugins.log_staleness.replay import replay
@@ -121,7 +121,7 @@ def _sum(alerts: Iterable[Alert], sent: int, since: str) -> str:
 
 
 def _how(setup: Setup, recorded: set[str]) -> str:
-    """Return a line that says which checks were judged anew."""
+    """Return a line that says which checks were judged again."""
     from watchdogd.daemon.backtesting import judge_of
 
     anew = sorted(check.name for check in setup.checks if check.name in recorded and judge_of(check))

@@ -32,13 +32,16 @@ _DATA = 4000
 
 
 def worst(observations: Sequence[Observation]) -> Status:
-    """Return the worst status; UNKNOWN where there is no result."""
+    """Return the worst status; UNKNOWN if there is no result."""
     found = [seen.result.status for seen in observations]
     return max(found, key=lambda status: status.severity, default=Status.UNKNOWN)
 
 
 def nagios(name: str, observations: Sequence[Observation]) -> str:
-    """Status and a first line that stands for all, perfdata; then the other results, facts and details."""
+    """Return the worst status and the output of a Nagios plugin.
+
+    That is a first line for all results with perfdata, then the other results, facts and details.
+    """
     ordered = sorted(observations, key=lambda seen: -seen.result.status.severity)
     if not ordered:
         return f"{name} UNKNOWN - the check said nothing"
@@ -55,7 +58,7 @@ def nagios(name: str, observations: Sequence[Observation]) -> str:
 
 
 def _others(ordered: Sequence[Observation]) -> str:
-    """Return how many results there are and which are not OK; empty for a single one."""
+    """Return how many more results there are, and which are not OK; empty for a single one."""
     if len(ordered) == 1:
         return ""
     bad = [seen.result.subject or "itself" for seen in ordered if seen.result.status is not Status.OK]
@@ -81,7 +84,7 @@ def _labelled(seen: Observation) -> list[tuple[str, Metric]]:
 
 
 def _perfdata(label: str, metric: Metric) -> str:
-    """`'label'=value[unit];[warn];[crit]`; thresholds that alert below are ranges (`10:`)."""
+    """Return `'label'=value[unit];[warn];[crit]`; thresholds from below become ranges (`10:`)."""
     name = _nagios_text(label).replace("'", "").replace("=", "_")
     quoted = f"'{name}'" if " " in name else name
     below = metric.warn is not None and metric.crit is not None and metric.crit < metric.warn
@@ -92,7 +95,7 @@ def _perfdata(label: str, metric: Metric) -> str:
 
 
 def _nagios_text(text: str) -> str:
-    """One line without the bar that begins perfdata."""
+    """Return text as one line, without the bar that would begin perfdata."""
     return one_line(text).replace("|", "¦")
 
 
@@ -106,7 +109,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit with the worst status: 0, 1, 2, 3."""
+    """Return the worst status: 0, 1, 2 or 3."""
     home = Home.existing(args.home)
     setup = Setup.load(home)
     chosen = [check for check in setup.checks if _chosen(check, args.names)]
@@ -129,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(home: Home, names: list[str]) -> None:
-    """Print what the checks of these runs and disks see now, as a table."""
+    """Print what the checks of these runs and disks find now, as a table."""
     setup = Setup.load(home)
     chosen = tuple(check for check in setup.checks if _chosen(check, names))
     with assembled(home, replace(setup, checks=chosen), looking=True) as parts:
@@ -148,8 +151,8 @@ def _print_explained(why: Mapping[str, list[str]]) -> None:
 
 
 def _explained(check: Check, engine: Engine) -> list[str]:
-    """Return what the verdict of a check rests on, where its plugin can say so."""
-    if check.entry.foreign:  # code of the user's own is run in a process of its own alone
+    """Return what a check's verdict rests on, if its plugin can explain it."""
+    if check.entry.foreign:  # the user's own code only runs in a process of its own
         return []
     plugin = getattr(import_module(check.entry.source.module), check.entry.source.attribute)
     known = isinstance(plugin, Plugin)
@@ -157,7 +160,7 @@ def _explained(check: Check, engine: Engine) -> list[str]:
 
 
 def _why_missing(home: Home, setup: Setup, name: str) -> str:
-    """Return why there is no such check: the nearest name, or the reason why a drop-in was skipped."""
+    """Return why there is no such check: the nearest name, or why a drop-in was skipped."""
     with contextlib.suppress(OSError):
         for dropin in dropins.look(home):
             if name in (dropin.name, dropin.path) and dropin.skipped:

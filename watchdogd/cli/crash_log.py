@@ -1,4 +1,4 @@
-"""The crash log, home/logs/crash.log, for tracebacks that nobody shall see in the terminal."""
+"""The crash log, home/logs/crash.log, for tracebacks that the terminal shall not show."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _LIMIT = 1_000_000
 
 
 def record(error: BaseException, words: list[str]) -> str:
-    """Append the traceback to the crash log of the home that `words` name and return its path.
+    """Append the traceback to the crash log of the home in `words`; return its path.
 
-    Empty where there is no home or the log cannot be written.
+    Return an empty path if there is no home or the log cannot be written.
     """
     from watchdogd.home.layout import Home
     from watchdogd.system.smallfile import open_plain

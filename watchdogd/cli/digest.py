@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; with --send 2 where a channel did not take it."""
+    """Print or send it; return 0, with --send 2 if a channel did not accept it."""
     from watchdogd.web.content import gather
     from watchdogd.web.digest_text import as_json, digest
 

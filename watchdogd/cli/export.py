@@ -1,4 +1,4 @@
-"""`watchdogd export` and `import FILE`: all of the history as JSON lines, and back, whatever the database."""
+"""`watchdogd export` and `import FILE`: the whole history as JSON lines and back, for any database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write all, or take all in; always 0."""
+    """Export or import everything; always return 0."""
     home = Home.existing(args.home)
     return _take_in(home, args.file) if args.verb == "import" else _write(home, args.output, csv=args.csv)
 
@@ -47,7 +47,7 @@ def _write(home: Home, path: str | None, *, csv: bool) -> int:
 
 @contextmanager
 def _target(path: str | None) -> Iterator[TextIO]:
-    """Yield standard output, or a file that appears whole or not at all."""
+    """Yield standard output, or a file that appears completely or not at all."""
     if path is None:
         yield sys.stdout
         return
@@ -61,7 +61,7 @@ def _target(path: str | None) -> Iterator[TextIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(made, path)
-    except BaseException:  # whatever it was, it is raised again: no half-written file stays behind
+    except BaseException:  # leave no half-written file behind; then raise it again
         os.unlink(made)
         raise
 

@@ -1,4 +1,4 @@
-"""finish RUN: all steps are done; queued jobs burn through, and the watchdog expects no more of it."""
+"""`watchdogd finish RUN`: all steps are done; queued jobs end at once, and no more are expected."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Set or take away `switches/RUN.finished`, which every Guard of the run sees, and hand that in."""
+    """Set or remove `switches/RUN.finished`, which every Guard of the run sees, and tell the daemon."""
     home = Home.existing(args.home)
-    inbox = switch_places.find(str(home.path), args.name, "kill").inbox  # also: is there such a run?
+    inbox = switch_places.find(
+        str(home.path), args.name, "kill"
+    ).inbox  # also checks that there is such a run
     mark = home.switches / f"{file_name(args.name)}.finished"
     touch = switches.my_signature(args.reason)
     changed = _clear(mark) if args.clear else _set(home, mark, args.name, touch)
     if changed:
         action = "cleared" if args.clear else "set"
-        with contextlib.suppress(OSError):  # the mark counts without it
+        with contextlib.suppress(OSError):  # the mark counts even without it
             submit(inbox, "finish", args.name, run=args.name, action=action, **touch.fields())
     if args.json:
         print_json({"run": args.name, "finished": not args.clear, "changed": changed})

@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it, oldest first; 1 where nothing bears the target's name."""
+    """Print it, oldest first; return 1 if nothing has the target's name."""
     since = time.time() - seconds(args, "--since")
     if args.plot and not args.target:
         raise UsageError("history: --plot wants a TARGET: a run, a disk or a check")
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_recorded(store: Store, target: str, since: float) -> bool:
-    """Return True where the history holds something of that name, even if it is no longer configured."""
+    """Return True if the history has something of that name, even if it is no longer configured."""
     return bool(store.changes(target, since) or store.incidents(target=target))
 
 
@@ -81,7 +81,7 @@ def _row(reading: Reading) -> dict[str, Any]:
 
 
 def print_csv(readings: Iterable[Reading], file: TextIO) -> None:
-    """One line a reading, below a line of names."""
+    """Print one line for each reading, below a line of names."""
     writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(
@@ -91,13 +91,13 @@ def print_csv(readings: Iterable[Reading], file: TextIO) -> None:
 
 
 def _cell(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula (OWASP, CSV injection)."""
+    """Return text that no spreadsheet takes for a formula (OWASP, CSV injection)."""
     line = one_line(text)
     return f"'{line}" if line.lstrip().startswith(tuple("=+-@＝＋－＠")) else line
 
 
 def _plot(home: Home, store: Store, target: str, metric: str | None, since: float) -> None:
-    """Print the charts that the page has of it, or one of the metric that is named."""
+    """Print the charts that the page shows for it, or one of the named metric."""
     series: dict[str, dict[tuple[str, str], list[tuple[float, float]]]] = {}
     units: dict[str, str] = {}
     for each in store.readings(target, since):
@@ -127,7 +127,7 @@ def _plot(home: Home, store: Store, target: str, metric: str | None, since: floa
 def _as_on_the_page(
     home: Home, series: Mapping[str, Mapping[tuple[str, str], Points]]
 ) -> Iterator[tuple[str, str, Points]]:
-    """Yield title, unit and points of each line that the page draws; constants have none."""
+    """Yield title, unit and points of each line that the page would draw; constants are left out."""
     declared = _declared(home)
     for check, own in series.items():
         owner = check.rpartition("/")[0] or check
@@ -139,7 +139,7 @@ def _as_on_the_page(
 
 
 def _declared(home: Home) -> dict[str, tuple[Chart, ...]]:
-    """Return the charts that checks declare, as far as a daemon wrote them down."""
+    """Return the charts that checks declare, as far as a daemon has recorded them."""
     try:
         return declared_charts(parse_json(read_plain(home.status, limit=STATUS_LIMIT)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -147,7 +147,7 @@ def _declared(home: Home) -> dict[str, tuple[Chart, ...]]:
 
 
 def _range(home: Home, measures: Iterable[Measure]) -> Iterator[str]:
-    """Yield what was measured: the lowest, the highest and the mean value, under the names of the page."""
+    """Yield the lowest, the highest and the mean value, under the names used on the page."""
     declared = _declared(home)
     for each in measures:
         if each.metric == STALLED:
@@ -161,7 +161,7 @@ def _range(home: Home, measures: Iterable[Measure]) -> Iterator[str]:
 
 
 def _print_story(home: Home, store: Store, target: str | None, since: float) -> None:
-    """State changes, incidents, notices, what people and watchdogd did, unwatched times, in their order."""
+    """Print state changes, incidents, notices, actions and unwatched times in the order of time."""
     lines = [
         (
             change.at,
@@ -205,8 +205,8 @@ _LABEL = 9
 def chart(title: str, unit: str, points: Points, since: float, until: float, width: int) -> list[str]:
     """Return the lines of a chart, none wider than `width`.
 
-    `points` are (seconds since the epoch, value), oldest first. Values that are no number are left out, and a
-    time without any is blank.
+    `points` are (seconds since the epoch, value), oldest first. Values that are not numbers are left out; a
+    time without values is blank.
     """
     columns = columns_of(points, since, until, max(width - _LABEL - 2, 8))
     known = [value for value in columns if value is not None]
@@ -222,9 +222,9 @@ def chart(title: str, unit: str, points: Points, since: float, until: float, wid
 
 
 def columns_of(points: Points, since: float, until: float, count: int) -> list[float | None]:
-    """Return the mean of each of `count` equal spans of time; None where a span has no value.
+    """Return the mean of each of `count` equal spans of time; None for a span without values.
 
-    Between two readings that lie further apart than a span, the earlier one stands, up to three times the
+    If two readings are further apart than a span, the earlier one is repeated, for up to three times the
     usual distance.
     """
     span = max(until - since, 1.0) / count
@@ -240,7 +240,7 @@ def columns_of(points: Points, since: float, until: float, count: int) -> list[f
 
 
 def _fill_gaps(means: list[float | None], reach: int) -> list[float | None]:
-    """Short holes between two values take the earlier one; the end stays as it is."""
+    """Fill short gaps between two values with the earlier one; the end stays as it is."""
     filled, last = list(means), None
     for index, value in enumerate(means):
         if value is None:
@@ -256,7 +256,7 @@ _HUGE_LABEL = 1e15
 
 
 def label_of(value: float, unit: str) -> str:
-    """Return a number with its unit, short."""
+    """Return a number with its unit, shortened."""
     if unit == "B":
         return format_size(value)
     if unit == "s":
@@ -269,7 +269,7 @@ def label_of(value: float, unit: str) -> str:
 
 
 def _axis(low: float, high: float, unit: str) -> tuple[float, float]:
-    """Return round bounds of the axis; what would read the same at both ends lies in its middle."""
+    """Return round bounds for the axis; if both ends would read the same, values lie in its middle."""
     if label_of(low, unit) == label_of(high, unit):
         margin = abs(high) / 10 or 1.0
         low, high = low - margin, high + margin
@@ -285,7 +285,7 @@ def _sign(value: float | None, row: int, low: float, high: float) -> str:
 
 
 def _times(since: float, until: float, width: int) -> str:
-    """Return the line below the chart, with its first and its last time."""
+    """Return the line below the chart, with the first and the last time."""
     form = "%H:%M" if until - since <= 86400 else "%d %b %H:%M"
     begin, end = (datetime.fromtimestamp(at).astimezone().strftime(form) for at in (since, until))
     end += f" {zone_name(until)}"

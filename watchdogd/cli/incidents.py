@@ -1,4 +1,4 @@
-"""`watchdogd incidents`: what is open, or what was; `ack ID`: somebody looks after one."""
+"""`watchdogd incidents`: what is open, or what was; `ack ID`: acknowledge an incident."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `incidents` and `ack` take."""
+    """Declare the options of `incidents` and `ack`."""
     if parser.get_default("verb") == "ack":
         parser.add_argument("id", metavar="ID", type=int, nargs="+", help="as 'watchdogd incidents' shows it")
         parser.add_argument("--reason", default="", metavar="TEXT", help="for the team and the log")
@@ -37,9 +37,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them, open ones by weight, all by time, or acknowledge some.
+    """Print incidents (open ones by weight, all by time), or acknowledge some.
 
-    1 where nothing ever bore such a name or number.
+    Return 1 if no incident ever had such a name or number.
     """
     return _acknowledge(args) if args.verb == "ack" else _list(args)
 
@@ -71,7 +71,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _json(home: Home, incident: Incident, known: dict[str, Any]) -> dict[str, Any]:
-    """Return an incident with what the last round knew of it, and where its evidence lies."""
+    """Return an incident as JSON, with what the last round knew, and where its evidence is."""
     said: dict[str, Any] = {name: known[name] for name in ("facts", "advice") if name in known}
     return {**incident_json(incident), **said, "evidence": home.evidence_of(incident.id)}
 
@@ -82,7 +82,7 @@ def _line(incident: Incident, now: float) -> str:
 
 
 def _state(incident: Incident, now: float) -> str:
-    """`open for 2h`, `open for 2h, acknowledged by bob 5m ago`, `resolved after 2h`."""
+    """Return `open for 2h`, `open for 2h, acknowledged by bob 5m ago`, or `resolved after 2h`."""
     over = incident.resolved_at
     lasted = format_duration(max(0.0, (now if over is None else over) - incident.opened_at))
     if over is not None:
@@ -95,13 +95,13 @@ def _state(incident: Incident, now: float) -> str:
 
 
 def _acknowledge(args: argparse.Namespace) -> int:
-    """Hand the acknowledgements in; the daemon takes them in its next round. 1 where one is not open."""
+    """Pass the acknowledgements to the daemon for its next round. Return 1 if one is not open."""
     home = Home.existing(args.home)
     known, chosen, code = open_incidents(home), [], 0
     for number in dict.fromkeys(args.id):
         try:
             chosen.append(_chosen(number, known))
-        except WatchdogError as error:  # one that has ended meanwhile keeps no other from being taken on
+        except WatchdogError as error:  # an ended one must not keep others from being acknowledged
             code = complain(error)
     for incident in chosen:
         submit(str(home.inbox), "ack", str(incident["id"]), id=incident["id"], reason=args.reason)
@@ -115,7 +115,7 @@ def _acknowledge(args: argparse.Namespace) -> int:
 
 
 def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:
-    """Return the open incidents of the daemon's last round by number; None where they cannot be read."""
+    """Return the open incidents of the daemon's last round by number; None if they cannot be read."""
     try:
         return {int(incident["id"]): incident for incident in _last_round(home)["incidents"]}
     except (OSError, ValueError, KeyError, TypeError):
@@ -123,11 +123,11 @@ def open_incidents(home: Home) -> dict[int, dict[str, Any]] | None:
 
 
 def _last_round(home: Home) -> dict[str, Any]:
-    """Return status.json, as far as this verb needs it; OSError and others where it cannot be read."""
+    """Return what this verb needs of status.json. Raise OSError and others if it cannot be read."""
     try:
         return dict(parse_json(read_plain(home.status, limit=STATUS_LIMIT)))
     except FileNotFoundError:
-        return {"incidents": [], "checks": []}  # no round was judged yet
+        return {"incidents": [], "checks": []}  # there was no round yet
 
 
 def _chosen(number: int, known: dict[int, dict[str, Any]] | None) -> dict[str, Any]:

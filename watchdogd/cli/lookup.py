@@ -1,4 +1,4 @@
-"""History, configuration and known names as verbs read them: nothing is made, a daemon may be at work."""
+"""History, configuration and known names, read by verbs while a daemon may be running."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def config_of(home: Home, *, pressing: bool = True) -> Config:
-    """Return the configuration; where an edit broke it, the last good one, as the daemon does. ConfigError.
+    """Return the configuration; if it is broken, the last good one, as the daemon does. Raise ConfigError.
 
-    `pressing` is False where commands or templates of the configuration will be run.
+    `pressing` is False if commands or templates from the configuration will be run.
     """
-    from watchdogd.config.loading import load  # half of what a look at the history would cost
+    from watchdogd.config.loading import load  # half the cost of a look at the history
 
     try:
         return load(home, pressing=pressing)
@@ -40,7 +40,7 @@ def config_of(home: Home, *, pressing: bool = True) -> Config:
 
 @contextmanager
 def store_of(home: Home) -> Iterator[Store]:
-    """Open the store of a home; before the first round an empty one, with a note on stderr. HistoryError."""
+    """Open a home's store; before the first round an empty one, with a note. Raise HistoryError."""
     with ExitStack() as stack:
         try:
             store = stack.enter_context(existing_store(home))
@@ -53,13 +53,13 @@ def store_of(home: Home) -> Iterator[Store]:
 
 @contextmanager
 def existing_store(home: Home) -> Iterator[Store]:
-    """Open the store of a home. NoHistoryError where nothing was recorded yet; HistoryError."""
+    """Open a home's store. Raise NoHistoryError if nothing was recorded yet, else HistoryError."""
     with closing(Store.open(_history_url(home), home, owner=False)) as store:
         yield store
 
 
 def _history_url(home: Home) -> str:
-    """`[history] url`. ConfigError."""
+    """Return `[history] url`. Raise ConfigError."""
     tables = last_good_config.tables(home)
     if tables is None:
         return config_of(home).history.url
@@ -68,7 +68,7 @@ def _history_url(home: Home) -> str:
 
 
 def known_target(home: Home, target: str) -> str:
-    """Return the target. WatchdogError where no run, disk, check, drop-in or daemon bears its name."""
+    """Return the target. Raise WatchdogError if no run, disk, check, drop-in or daemon has its name."""
     names = _known_names(home)
     if target in names or target.startswith("cron."):
         return target
@@ -76,16 +76,16 @@ def known_target(home: Home, target: str) -> str:
 
 
 def silenced_targets(home: Home) -> set[str] | None:
-    """Return the targets that are silenced, by the daemon's last round and what was handed in since.
+    """Return the silenced targets: those of the daemon's last round, and later requests.
 
-    None where that cannot be read.
+    None if that cannot be read.
     """
     now = datetime.now().astimezone()
     try:
         listed = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["silences"]
         found = {str(each["target"]) for each in listed if datetime.fromisoformat(each["until"]) > now}
     except FileNotFoundError:
-        found = set()  # no round was judged yet
+        found = set()  # there was no round yet
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     for submission in inbox.waiting(home, {"silence", "unsilence"}):
@@ -105,6 +105,6 @@ def _known_names(home: Home) -> set[str]:
             for entry in status[key]:
                 names |= {str(entry[word]) for word in ("check", "target", "run") if entry.get(word)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass  # the daemon has not written one yet: the configuration alone speaks
+        pass  # the daemon has not written one yet: only the configuration counts
     plugins = {name.rpartition("/")[2] for name in names}
     return names | plugins

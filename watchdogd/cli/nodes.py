@@ -28,10 +28,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List, add or remove; 0 in each case."""
+    """List, add or remove suspect nodes; always return 0."""
     home, now = Home.existing(args.home), time.time()
     if args.name:
-        switch_places.find(str(home.path), args.name, "kill")  # is there such a run?
+        switch_places.find(str(home.path), args.name, "kill")  # checks that there is such a run
     if args.add is not None:
         return _add(args, home)
     if args.remove is not None:

@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 where all were delivered, 2 where one was not."""
+    """Return 0 if all were delivered, 2 if one was not."""
     home = Home.existing(args.home)
     config = load(home)
     if not config.channels:
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def deliver(name: str, message: Message, config: Config, home: Home) -> tuple[str, str]:
-    """Send a message by one channel; return why it was not delivered, or empty, and what to correct."""
+    """Send a message by one channel; return why it was not delivered (or empty), and what to correct."""
     now = time.time()
     notification = addressed(message, name, now, f"test-{now}")
     try:
@@ -68,6 +68,6 @@ def deliver(name: str, message: Message, config: Config, home: Home) -> tuple[st
         sender.close()
     except WatchdogError as error:
         return one_line(str(error)) or "no reason given", ""
-    with suppress(OSError, WatchdogError):  # the daemon finds out by itself, only later
+    with suppress(OSError, WatchdogError):  # the daemon finds out by itself, just later
         Locks(home).announce(notification.key, name, now)
     return "", one_line(str(getattr(sender, "hint", "")))

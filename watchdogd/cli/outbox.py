@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them, the oldest first; always 0."""
+    """Print them, the oldest first; always return 0."""
     home, now = Home.existing(args.home), time.time()
     with store_of(home) as store:
         found = store.notifications(since=now - SPAN) if args.all else store.waiting()

@@ -1,4 +1,4 @@
-"""Output of all verbs: JSON, or plain lines without the terminal escapes of outside text; options of time."""
+"""Output of all verbs: JSON, or plain lines with outside text made safe; options that are times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from watchdogd.errors import UnknownKeyError
 
-TYPE_CHECKING = False  # as type checkers know it: emergency verbs import this, and need no typing
+TYPE_CHECKING = False  # for type checkers: emergency verbs import this module and need no typing
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
@@ -28,29 +28,29 @@ _PLAIN = str.maketrans("█▉▊▋▌▍▎▏─→", "#####---->")
 _UNFOLDED = 10_000
 """Columns of what is no terminal: `grep` and scripts want each fact whole on its line."""
 _CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # what terminals obey
-    r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # directions, and line ends of their own
-    r"\u200b\u2060-\u2064\ufeff\U000e0000-\U000e007f]"  # what cannot be seen
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters that terminals obey
+    r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # text direction, and other line ends
+    r"\u200b\u2060-\u2064\ufeff\U000e0000-\U000e007f]"  # invisible characters
 )
 
 
 def clean(text: str) -> str:
     """Return outside text that is safe for a terminal.
 
-    No escapes, no control characters but newline and tab, no changes of direction, nothing invisible;
-    surrogates (bytes that are no UTF-8) become `?`.
+    No escapes, no control characters except newline and tab, no changes of direction, nothing invisible;
+    surrogates (bytes that are not UTF-8) become `?`.
     """
     visible = _CONTROL.sub("", _ESCAPE.sub("", text))
     return visible.encode("utf-8", "replace").decode("utf-8")
 
 
 def one_line(text: str) -> str:
-    """`clean`, and on one line."""
+    """Return safe text on one line."""
     return " ".join(clean(text.replace("\r", "\n")).split())
 
 
 def print_line(text: str, *, at_once: bool = False) -> None:
-    """One line of outside or own text; `at_once`: a file or pipe has it while the verb goes on."""
+    """Print one line of any text; `at_once`: flush, for readers of a file or pipe while the verb goes on."""
     print(clean(text), flush=at_once)
 
 
@@ -60,9 +60,9 @@ def note(text: str) -> None:
 
 
 def named(check: str, subject: str | None, target: str = "") -> str:
-    """Return the name of a check on one line, with the part that is meant: `run-17/gpu_health [node3]`.
+    """Return a check's name on one line, with the part that is meant: `run-17/gpu_health [node3]`.
 
-    What watchdogd says of itself goes by the daemon's name, which is then its `target`, as in messages.
+    For what watchdogd reports about itself, `target` is the daemon's name, as in messages.
     """
     name = target if check == "watchdogd" and target else check
     return one_line(f"{name} [{subject}]" if subject else name)
@@ -82,7 +82,7 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def explained(error: WatchdogError) -> str:
-    """Return its line; of an unknown key of config.toml with where the key belongs, by all plugins."""
+    """Return an error's line; for an unknown key of config.toml, with where the key belongs."""
     if isinstance(error, UnknownKeyError):
         from watchdogd.daemon import misplaced_keys
 
@@ -91,24 +91,24 @@ def explained(error: WatchdogError) -> str:
 
 
 def complain(error: WatchdogError) -> int:
-    """Print one of several errors as if the verb ended with it; return its exit code."""
+    """Print one of several errors as if the verb had ended with it; return its exit code."""
     note(explained(error))
     return error.exit_code
 
 
 def print_json(value: object) -> None:
-    """Print a value as one JSON document; what cannot be written as UTF-8 is escaped."""
+    """Print a value as one JSON document; anything that is not valid UTF-8 is escaped."""
     import json
 
     print(json.dumps(value, indent=2, ensure_ascii=True))
 
 
 def terminal(width: int | None = None) -> Console:
-    """Return rich's console for tables, in which outside text stays text.
+    """Return rich's console for tables, in which outside text cannot become markup or escapes.
 
-    Neither rich nor the terminal obeys anything in it. Without `width` it is as wide as the terminal or as
-    COLUMNS says; in a pipe or file nothing is folded or cut off. A reader that leaves (`| head`) ends the
-    verb as for any other output, not with rich's exit code 1, which means something else here.
+    Without `width` it is as wide as the terminal, or as COLUMNS says; in a pipe or file nothing is folded or
+    cut. A reader that leaves (`| head`) ends the verb as for any other output, not with rich's exit code 1,
+    which has another meaning here.
     """
     from typing import cast
 
@@ -134,24 +134,24 @@ def terminal(width: int | None = None) -> Console:
 
 
 def columns() -> int:
-    """Return the width of drawings: COLUMNS, else the terminal's, else 80."""
+    """Return the width for drawings: COLUMNS, else the terminal's, else 80."""
     import shutil
 
     return shutil.get_terminal_size().columns
 
 
 def _width() -> int | None:
-    """Columns for lines and tables; None: rich finds out, and follows a terminal that is resized."""
+    """Return the columns for lines and tables; None lets rich follow a terminal that is resized."""
     import os
 
     wished = os.environ.get("COLUMNS", "")
-    if wished.isdecimal():  # some have it as 0 where they know no width, which rich would take to the letter
+    if wished.isdecimal():  # some set it to 0 for an unknown width, which rich would take literally
         return columns() if int(wished) or sys.stdout.isatty() else _UNFOLDED
     return None if sys.stdout.isatty() else _UNFOLDED
 
 
 def _can_draw(encoding: str | None) -> bool:
-    """Return True where the signs of our drawings exist in this encoding."""
+    """Return True if this encoding has the characters of our drawings."""
     try:
         "█▏─→".encode(encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
@@ -160,13 +160,13 @@ def _can_draw(encoding: str | None) -> bool:
 
 
 class _Trimmed:
-    """A file into which lines go without the blanks that fill up a table."""
+    """File to which lines are written without the trailing blanks of tables."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
 
     def write(self, text: str) -> int:
-        """rich writes whole lines."""
+        """Write whole lines, as rich does."""
         return self._file.write(re.sub(r"(?<! ) +(?=\n)", "", text))
 
     def __getattr__(self, name: str) -> object:
@@ -174,7 +174,7 @@ class _Trimmed:
 
 
 def seconds(args: argparse.Namespace, option: str) -> float:
-    """Return the value of an option such as `--since` in seconds. UsageError where it is no duration."""
+    """Return the value of an option such as `--since` in seconds. Raise UsageError if it is no duration."""
     from watchdogd.errors import UnitError, UsageError
     from watchdogd.units import parse_duration
 

@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the jobs of `[slurm] users`, running ones first, then in the order of their starts; always 0."""
+    """Print the jobs of `[slurm] users`, running ones first, then by expected start; always return 0."""
     home = Home.existing(args.home)
     config = load(home)
     users = slurm_users(config, home.watcher)
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def order(jobs: Iterable[Job]) -> list[Job]:
-    """Return what runs first, then what waits by its expected start, what never starts last."""
+    """Return the sort key: running jobs, then waiting ones by expected start, then those that never start."""
     return sorted(jobs, key=lambda job: (job.waiting, never(job), _begins(job), job.raw_id))
 
 
@@ -52,12 +52,12 @@ def _begins(job: Job) -> float:
 
 
 def never(job: Job) -> bool:
-    """Return whether a job waits for what does not come by itself."""
+    """Return True if a job waits for something that does not happen by itself."""
     return job.waiting and pending_reasons.judge(job.reason, job.state).wait is not Wait.PASSES
 
 
 def waits_for(job: Job) -> str:
-    """Return what a job waits for, with the fix where it would wait for ever; empty where it runs."""
+    """Return what a job waits for, with the fix if it would wait for ever; empty if it runs."""
     if not job.waiting:
         return ""
     reason = pending_reasons.judge(job.reason, job.state)

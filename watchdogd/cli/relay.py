@@ -1,4 +1,4 @@
-"""`watchdogd relay`: deliver what waits in a shared home from here, since here is a way out."""
+"""`watchdogd relay`: deliver the messages waiting in a shared home from this machine, which has a way out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 where nothing is left, 2 where something could not be delivered from here either."""
+    """Return 0 if nothing is left, 2 if something could not be delivered from here either."""
     every, patience = _span(args, "--every"), _span(args, "--patience")
     logging.basicConfig(
         level=logging.WARNING if args.follow else logging.ERROR, format="watchdogd: %(message)s"
@@ -47,14 +47,14 @@ def run(args: argparse.Namespace) -> int:
     if not senders:
         print_line("no channel needs a way out: the daemon itself writes them all")
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as by Ctrl-C: what is on its way goes
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as by Ctrl-C: finish what is being sent
     try:
         if not args.follow:
             return _once(senders, config, home, every, patience)
         while True:
             try:
                 _relay(senders, config, home, every, None)
-            except HistoryError as error:  # no daemon has made it yet, or its disk is away
+            except HistoryError as error:  # no daemon has made it yet, or its disk is not mounted
                 log.warning("%s", error)
                 time.sleep(every)
     except KeyboardInterrupt:
@@ -83,9 +83,9 @@ def _relay(
 
 
 def _senders(names: list[str], config: Config, home: Home) -> dict[str, Sender]:
-    """Return the senders of the channels that were named, or of all that can be made here. ConfigError.
+    """Return the senders of the named channels, or of all that can be used here. Raise ConfigError.
 
-    Unnamed ones whose secret is missing are left out, unless none is left.
+    Unnamed channels whose secret is missing are left out, unless none is left.
     """
     for name in names:
         if name not in config.channels:

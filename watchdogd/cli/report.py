@@ -1,4 +1,4 @@
-"""`watchdogd report`: what a home, or several, know as one HTML file, to be put where people look."""
+"""`watchdogd report`: what one or several homes know as one HTML file, to be put where people look."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page atomically; always 0."""
+    """Write the page atomically; always return 0."""
     home, since = Home.find(args.home), seconds(args, "--since")
     if args.homes[1:]:
         text = overview(args.homes, page=lambda home, config, seen: _rendered(home, config, seen, since))
@@ -69,7 +69,7 @@ def overview(
     page: Callable[[Home, Config, dict[str, Any]], str] = lambda *_: "",
     live: bool = False,
 ) -> str:
-    """Render the page of several homes; what cannot be read of one stands in its row."""
+    """Render the page of several homes; what cannot be read of one is noted in its row."""
     from watchdogd.web.homes import HomeRow, render_homes, row_of
 
     rows = []
@@ -85,7 +85,7 @@ def overview(
 
 
 def _mode(file: Path, home: Home) -> int:
-    """Return the file's mode: in home as home's files, elsewhere by umask but written by its owner alone."""
+    """Return the file's mode: in home, that of home's files; elsewhere by umask, writable by its owner."""
     if file.parent == home.path:
         return home.file_mode
     return 0o666 & ~(umask.sane() | 0o022)

@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Watch until it shall end (Ctrl-C, SIGTERM, 'watchdogd stop'), or a successor takes over."""
+    """Watch until told to end (Ctrl-C, SIGTERM, 'watchdogd stop'), or until a successor takes over."""
     home = Home.existing(args.home)
     setup, broken = wiring.setup_of(home, go_on=DaemonLeadership.in_chain())
     if args.dry_run:
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
             Daemon(parts, leadership, heartbeat_of(setup.config, go_on=DaemonLeadership.in_chain())).run()
-    except (StalledError, MemoryError, SystemError) as error:  # SystemError: C code that got no memory
+    except (StalledError, MemoryError, SystemError) as error:  # SystemError: C code that ran out of memory
         _end_in_any_case()
         log.warning("it ends: %s", str(error) or type(error).__name__)
         raise
@@ -60,13 +60,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _end_in_any_case() -> None:
-    """Let the kernel end this process in time, even if something hangs or memory has run out."""
+    """Have the kernel end this process in time, even if something hangs or memory has run out."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(ENDING)
 
 
 def _rehearse(home: Home, setup: Setup) -> int:
-    """Evaluate rounds like the daemon, but print their messages, until Ctrl-C."""
+    """Evaluate rounds like the daemon, but only print their messages, until Ctrl-C."""
     with assembled(home, setup.harmless(), looking=True) as parts:
         while True:
             seen = parts.engine.round()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `silence` and `unsilence` take."""
+    """Declare the options of `silence` and `unsilence`."""
     if parser.get_default("verb") == "unsilence":
         parser.add_argument("target", metavar="TARGET", help="as it was silenced")
         parser.add_argument("--json", action="store_true", help="print what was done as JSON")
@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Hand it in; the daemon takes it in its next round."""
+    """Pass the request to the daemon, which reads it in its next round."""
     return _unsilence(args) if args.verb == "unsilence" else _silence(args)
 
 
@@ -49,7 +49,7 @@ def _silence(args: argparse.Namespace) -> int:
 
 
 def _unsilence(args: argparse.Namespace) -> int:
-    """Hand the end of a silence in, and say where nothing is known to be silent."""
+    """Request the end of a silence; say so if nothing is known to be silenced."""
     home = Home.existing(args.home)
     target = known_target(home, args.target)
     silent = silenced_targets(home)

@@ -17,7 +17,7 @@ from watchdogd.system.times import parse_walltime
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verbs take; what is left out stays as configured, or as it was at the last start."""
+    """Declare the options; those left out stay as configured, or as at the last start."""
     if parser.get_default("verb") == "stop":
         parser.add_argument("--reason", default="", metavar="TEXT", help="for the team")
         parser.add_argument("--json", action="store_true", help="print what came of it as JSON")
@@ -33,16 +33,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Start, start anew, start where it is not alive, or stop. 0; 1 refused; 78 a broken configuration."""
+    """Start, restart, start if not alive, or stop. Return 0, 1 if refused, 78 for a broken configuration."""
     home = Home.existing(args.home)
     if args.verb == "stop":
         return _stop(home, args.reason, as_json=args.json)
-    from watchdogd.daemon.setup import Setup  # late: `stop` must go as fast as it can
+    from watchdogd.daemon.setup import Setup  # imported late: `stop` must be fast
 
     config = Setup.load(home).config
     wish = _wish(args, home)
     if args.verb == "restart":
-        launch.check(home, config, wish)  # what cannot be started shall not be ended before
+        launch.check(home, config, wish)  # do not stop what cannot be started again
         _say(shutdown.stop(home, "restart", jobs_go_on=True), quiet=args.json)
     act = launch.ensure if args.verb == "ensure" else launch.start
     outcome = act(home, config, wish)
@@ -64,7 +64,7 @@ def _wish(args: argparse.Namespace, home: Home) -> LinkOptions:
         raise UsageError(f"{args.verb}: --local takes no option of Slurm")
     before = link_script.LinkOptions() if args.verb == "start" else link_script.remembered(home)[0]
     if args.local or (args.mode and args.mode != before.mode):
-        before = dataclasses.replace(before, time="")  # a daemon's walltime is none for a tick
+        before = dataclasses.replace(before, time="")  # a daemon's walltime does not suit a tick
     said = {"partition": args.partition, "account": args.account, "time": args.time}
     said["mode"] = "local" if args.local else args.mode
     return dataclasses.replace(before, **{key: value for key, value in said.items() if value})
@@ -78,7 +78,7 @@ def _say(outcome: ChainResult, *, quiet: bool) -> None:
 
 
 def _stop(home: Home, reason: str, *, as_json: bool) -> int:
-    """Stop it, and wait until it is gone. WatchdogError where something of it is left."""
+    """Stop it and wait until it is gone. Raise WatchdogError if anything of it is left."""
     withhold(home)
     watched = _ticks_in_slurm(home)
     outcome = shutdown.stop(home, reason)
@@ -91,7 +91,7 @@ def _stop(home: Home, reason: str, *, as_json: bool) -> int:
 
 
 def _ticks_in_slurm(home: Home) -> bool:
-    """Return whether short links watch: between two of them there is nobody who could report a stop."""
+    """Return True if short links watch: between two of them nobody could report a stop."""
     try:
         return link_script.remembered(home)[0].mode == "tick" and not markers.is_stopped(home)
     except (HomeError, OSError):
@@ -99,7 +99,7 @@ def _ticks_in_slurm(home: Home) -> bool:
 
 
 def _report(home: Home) -> None:
-    from watchdogd.cli.tick import report_stop  # late: nobody else here needs the history's library
+    from watchdogd.cli.tick import report_stop  # imported late: only this needs the history's library
     from watchdogd.daemon.wiring import setup_of
 
     try:

@@ -1,9 +1,7 @@
 """`watchdogd status`: alive? where? what is open? Reads what the daemon left in home, no database.
 
-Slurm is asked only where no daemon is seen: between two ticks of tick mode, and before the first link
-starts, nothing but the queue shows that it goes on.
-
-What `status` knows as the one line of a Nagios plugin, for other monitors.
+Slurm is asked only if no daemon is seen: between two ticks of tick mode, and before the first link starts,
+only the queue shows that it will go on. With --nagios, one line as of a Nagios plugin, for other monitors.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _COUNTED = ("CRITICAL", "WARNING", "UNKNOWN")
 
 
 def nagios_line(status: dict[str, Any], code: int, start: str = "watchdogd start") -> str:
-    """`watchdogd CRITICAL - 2 open, first ... | critical=1 warning=1 unknown=0 last_round=12s`."""
+    """Return `watchdogd CRITICAL - 2 open, first ... | critical=1 warning=1 unknown=0 last_round=12s`."""
     incidents = status["incidents"]
     counts = Counter(incident["status"] for incident in incidents)
     word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[code]
@@ -44,7 +42,7 @@ def nagios_line(status: dict[str, Any], code: int, start: str = "watchdogd start
     if status["last_round"]:
         age = time.time() - datetime.fromisoformat(status["last_round"]).timestamp()
         numbers.append(f"last_round={max(0.0, age):.0f}s")
-    # What stands behind a bar is numbers to whoever reads it.
+    # Monitors read what follows a bar as numbers.
     return f"watchdogd {word} - {one_line('; '.join(said)).replace('|', '/')} | {' '.join(numbers)}"
 
 
@@ -65,7 +63,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 all OK, 1 a warning is open, 2 something critical is, 3 nobody watches."""
+    """Return 0 if all is OK, 1 for an open warning, 2 for a critical incident, 3 if nobody watches."""
     if args.watch and (args.json or args.nagios):
         raise UsageError("status: --watch draws for people: it goes with neither --json nor --nagios")
     home = Home.existing(args.home)
@@ -108,7 +106,7 @@ def read(home: Home, left: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def _stopped(home: Home) -> dict[str, object] | None:
-    """Return who stopped the watchdog for good, when and why; None where nobody did."""
+    """Return who stopped the watchdog for good, when and why; None if nobody did."""
     from watchdogd.home import markers
 
     signature = markers.stopped_by(home)
@@ -116,7 +114,7 @@ def _stopped(home: Home) -> dict[str, object] | None:
 
 
 def _pressed(home: Home) -> list[dict[str, Any]]:
-    """Return the switches that are set in home right now, by whom and why; no round is waited for."""
+    """Return the switches set in home right now, by whom and why, without waiting for a round."""
     from watchdogd.home import touchfile
     from watchdogd.system.pathname import run_name
 
@@ -132,12 +130,12 @@ def _pressed(home: Home) -> list[dict[str, Any]]:
 
 
 def _without_file(home: Home) -> dict[str, Any]:
-    """Return the status by the history: status.json holds values of other kinds than those of a round."""
+    """Return the status from the history, since status.json has values of unexpected types."""
     return read(home, _from_history(home, f"{home.status} holds what no round writes"))
 
 
 def _life(home: Home, status: dict[str, Any]) -> dict[str, Any]:
-    """Return who acts for home; if the lease cannot be read, a recent round shows a living daemon."""
+    """Return who acts for home; if the lease cannot be read, a recent round shows a live daemon."""
     try:
         holder = lease.alive(home)
     except OSError as error:
@@ -149,7 +147,7 @@ def _life(home: Home, status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _left_behind(home: Home) -> dict[str, Any]:
-    """status.json; where it cannot be read, the history instead, with `unread` set."""
+    """Return status.json, or if it cannot be read, the history's status with `unread` set."""
     try:
         return {**_EMPTY, **parse_json(read_plain(home.status, limit=STATUS_LIMIT))}
     except FileNotFoundError:
@@ -161,12 +159,12 @@ def _left_behind(home: Home) -> dict[str, Any]:
 
 
 def _from_history(home: Home, why: str) -> dict[str, Any]:
-    """Return what the history says where status.json says nothing, with the reason as a trouble."""
+    """Return the history's status in place of status.json, with the reason among the troubles."""
     return {**_troubled({**_EMPTY, **_recorded(home)}, why), "unread": True}
 
 
 def _recorded(home: Home) -> dict[str, Any]:
-    """Return the last round and the open incidents as the history has them."""
+    """Return the last round and the open incidents in the history."""
     from watchdogd.cli.lookup import existing_store
     from watchdogd.daemon.status_file import incident_json, open_incidents
 
@@ -183,7 +181,7 @@ def _recorded(home: Home) -> dict[str, Any]:
 
 
 def _ticking(home: Home, status: dict[str, Any]) -> bool:
-    """Alive by ticks from cron: the last one is not so long ago that the next is overdue."""
+    """Return True if ticks from cron watch: the next one is not overdue."""
     from watchdogd.home import markers
 
     begins = markers.last_ticks(home)
@@ -199,9 +197,9 @@ def _ticking(home: Home, status: dict[str, Any]) -> bool:
 
 
 def _stale(status: dict[str, Any], least: float = 0.0) -> bool:
-    """Return True where rounds have stopped: none for three intervals and a minute.
+    """Return True if rounds have stopped: none for three intervals and a minute.
 
-    An interval counts as `least` seconds at least.
+    An interval counts as at least `least` seconds.
     """
     if status["last_round"] is None:
         return False
@@ -210,9 +208,9 @@ def _stale(status: dict[str, Any], least: float = 0.0) -> bool:
 
 
 def _by_the_queue(home: Home, status: dict[str, Any]) -> dict[str, Any]:
-    """Ask the queue where no daemon is seen.
+    """Ask the queue if no daemon is seen.
 
-    In tick mode alive means that a link is queued, or, where Slurm is silent, that a tick was not long ago.
+    In tick mode it is alive if a link is queued or, if Slurm does not answer, if a tick was not long ago.
     """
     from watchdogd.chain import link_script, live_links
     from watchdogd.config.secret import withhold
@@ -235,7 +233,7 @@ def _by_the_queue(home: Home, status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _queued(status: dict[str, Any], found: tuple[Job, ...], mode: str) -> dict[str, Any]:
-    """Return the links as the queue shows them: the one that runs, else the next one, and its successor."""
+    """Return the links in the queue: the running one, else the next one, and its successor."""
     from watchdogd.chain import live_links
 
     first, *more = sorted(found, key=lambda job: job.waiting)
@@ -260,7 +258,7 @@ def _worst(incidents: list[dict[str, Any]]) -> int:
 
 
 def _watch(home: Home, every: float) -> int:
-    """Refresh the status in place until Ctrl-C; where nothing can be drawn over, print it repeatedly."""
+    """Refresh the status in place until Ctrl-C; if the output cannot be overwritten, print it repeatedly."""
     from watchdogd.cli.status_screen import live_view
 
     with live_view() as draw:

@@ -1,4 +1,4 @@
-"""Tables and lines of `watchdogd status`: rich values made of status.json, 80 columns wide."""
+"""Tables and lines of `watchdogd status`: rich objects made from status.json, 80 columns wide."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ _STATE_STYLES = {
 
 @contextmanager
 def live_view() -> Iterator[Callable[[RenderableType], object]]:
-    """Yield what draws over what it drew before; where that cannot be done, below it."""
+    """Yield a function that draws over the last output; if that cannot be done, below it."""
     console = terminal()
     if not console.is_terminal or console.is_dumb_terminal:
         yield console.print
         return
-    from rich.live import Live  # late: `status` alone opens five files less
+    from rich.live import Live  # imported late: plain `status` opens five files fewer
 
     with Live(console=console, auto_refresh=False) as screen:
         yield partial(screen.update, refresh=True)
@@ -95,14 +95,14 @@ class Results:
 
 
 def kind_of(seen: Seen, status: Mapping[str, Any]) -> str:
-    """Return what the check of this result looks at: `run`, `disk`, or neither: `check`."""
+    """Return what the check of this result watches: `run`, `disk`, or else `check`."""
     if seen["run"] and seen["check"] != seen["target"]:
         return "run"
     return "disk" if seen["check"] in disk_checks(status) else "check"
 
 
 def results_of(kind: str, status: Mapping[str, Any], now: float) -> dict[str, Results]:
-    """Return the results of each run, or of each disk, by its name, in the order of the configuration."""
+    """Return the results of each run, or each disk, by name, in the order of the configuration."""
     found: dict[str, list[Seen]] = defaultdict(list)
     disks = disk_checks(status)
     for seen in status["checks"]:
@@ -115,7 +115,7 @@ def results_of(kind: str, status: Mapping[str, Any], now: float) -> dict[str, Re
 
 
 def run_table(runs: Mapping[str, Results], columns: Mapping[str, Column], status: Mapping[str, Any]) -> Table:
-    """Return a table with a row a run; columns without any value are left out."""
+    """Return a table with a row for each run; empty columns are left out."""
     cells = {name: found.cells(columns) for name, found in runs.items()}
     table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
     table.add_column("run", no_wrap=True, overflow="ellipsis", min_width=8)
@@ -128,7 +128,7 @@ def run_table(runs: Mapping[str, Results], columns: Mapping[str, Column], status
 
 
 def _shown(table: Table, rows: Iterable[Mapping[str, str]], columns: Mapping[str, Column]) -> tuple[str, ...]:
-    """Put those columns into the table that have something in some row; returns their titles."""
+    """Add the columns that are not empty to the table; return their titles."""
     filled = {title for row in rows for title, text in row.items() if text}
     titles = tuple(title for title in columns if title in filled)
     for title in titles:
@@ -138,7 +138,7 @@ def _shown(table: Table, rows: Iterable[Mapping[str, str]], columns: Mapping[str
 
 
 def _state(found: Results, status: Mapping[str, Any]) -> Text:
-    """Return the run's state; green only where it runs and no check doubts that it gets on."""
+    """Return the run's state; green only if it runs and no check doubts its progress."""
     state = run_state(found.seen)
     if state == "running" and doubt(found.seen, status):
         state = "doubtful"
@@ -146,7 +146,7 @@ def _state(found: Results, status: Mapping[str, Any]) -> Text:
 
 
 def disk_table(disks: Mapping[str, Results], columns: Mapping[str, Column]) -> Table:
-    """Return a table with a row for the bytes of each disk, one for its inodes, and other checks' columns."""
+    """Return a table with two rows for each disk, bytes and inodes, and the columns of other checks."""
     cells = {name: found.cells(columns) for name, found in disks.items()}
     table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
     table.add_column("disk", no_wrap=True, overflow="ellipsis", min_width=8)
@@ -161,7 +161,7 @@ def disk_table(disks: Mapping[str, Results], columns: Mapping[str, Column]) -> T
 
 
 def _disk(name: str, found: Results) -> Iterator[tuple[str | Text, ...]]:
-    """Yield a row for bytes and one for inodes, where their size is known; one word where none is."""
+    """Yield a row for bytes and one for inodes, if their size is known; else one word."""
     shown = False
     for seen in found.seen:
         room = room_of(seen)
@@ -188,7 +188,7 @@ def _disk(name: str, found: Results) -> Iterator[tuple[str | Text, ...]]:
 
 
 def bar(share: float, width: int = BAR) -> str:
-    """Draw a share from 0 to 1 as a bar, exact to an eighth of a sign: `███▌────`."""
+    """Draw a share from 0 to 1 as a bar, exact to an eighth of a character: `███▌────`."""
     eighths = round(share * width * 8)
     full, rest = divmod(eighths, 8)
     drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
@@ -204,7 +204,7 @@ if TYPE_CHECKING:
 
 
 def overview(home: Home, status: StatusFile, now: float) -> Group:
-    """Everything: who watches, what is open, then runs, disks, other checks, and what else is to be said."""
+    """Return everything: who watches, what is open, then runs, disks, other checks, and the rest."""
     parts: list[RenderableType] = [*_head(home, status, now)]
     parts += [_incidents(_by_weight(status), now)] if status["incidents"] else []
     parts += [_action(each, now) for each in status.get("actions", [])]
@@ -250,7 +250,7 @@ def _stop(stopped: Mapping[str, str], now: float) -> str:
 
 
 def _link(link: Mapping[str, Any]) -> str:
-    """`link: job 30 on node1, until 16:10; its successor, job 31, is PENDING (Priority), expected on n2`."""
+    """Return `link: job 30 on node1, until 16:10; its successor, job 31, is PENDING (Priority), ...`."""
     where = f" on {link['node']}" if link.get("node") else ""
     until = f", until {_clock(link['ends_at'])}" if link.get("ends_at") else ""
     successor = link.get("successor")
@@ -264,7 +264,7 @@ def _link(link: Mapping[str, Any]) -> str:
 
 
 def _by_weight(status: StatusFile) -> list[Mapping[str, Any]]:
-    """Return the open incidents, which are by weight; of those as bad, runs that stand still first."""
+    """Return the open incidents by weight; of equal ones, first those of runs that stand still."""
     standing = standstills(status)
     return sorted(
         status["incidents"],
@@ -277,7 +277,7 @@ def _by_weight(status: StatusFile) -> list[Mapping[str, Any]]:
 
 
 def _incidents(incidents: Iterable[Mapping[str, Any]], now: float) -> Table:
-    """Return a line an incident; what does not fit into it goes on below its text."""
+    """Return a line for each incident; what does not fit continues below its text."""
     table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
     for each in incidents:
         table.add_row(f"#{each['id']}", _incident(each, now))
@@ -285,7 +285,7 @@ def _incidents(incidents: Iterable[Mapping[str, Any]], now: float) -> Table:
 
 
 def _incident(incident: Mapping[str, Any], now: float) -> Text:
-    """Return the line of an open incident: for how long, who acknowledged it, and the check's summary."""
+    """Return the line of an open incident: its age, who acknowledged it, the check's summary."""
     name = named(incident["check"], incident["subject"], incident.get("target") or "")
     name += " (comes and goes: held back)" if incident.get("flapping") else ""
     lasted = format_duration(max(now - time_of(incident["opened_at"]), 0.0))
@@ -299,16 +299,17 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
 
 
 def _action(action: Mapping[str, Any], now: float) -> Text:
-    """Return the line of what watchdogd does, or is about to do, about an incident."""
+    """Return the line about what watchdogd does, or is about to do, about an incident."""
     began = action["began"] and format_duration(max(now - time_of(action["began"]), 0.0))
     by = f"({action['trigger']}, incident {action['incident']}{f', began {began} ago' if began else ''})"
     return Text(one_line(f"ACTION pending: {action['run']}: {action['action']} {by}"), style="bold")
 
 
 def _others(status: StatusFile, now: float) -> Iterator[Text]:
-    """Yield what else is to be said, the heaviest first.
+    """Yield everything else, most important first.
 
-    Good checks of neither run nor disk, bad results without an incident, switches, silences, troubles.
+    These are good checks of neither run nor disk, bad results without an incident, switches, silences,
+    troubles.
     """
     opened = {(incident["check"], incident["subject"] or "") for incident in status["incidents"]}
     for seen in sorted(status["checks"], key=lambda seen: _WEIGHTS.get(seen["status"], len(_WEIGHTS))):

@@ -1,4 +1,4 @@
-"""kill-switch and save-switch: set, show, clear, and wait until the run obeyed."""
+"""kill-switch and save-switch: set, show, clear, and wait until the run has obeyed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from watchdogd.home import switches
 from watchdogd.home.switches import SwitchError
 from watchdogd.system.pathname import home_folder
 
-TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
+TYPE_CHECKING = False  # without importing typing: see watchdogd/cli/__init__.py
 if TYPE_CHECKING:
     import argparse
 
@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Set, show or clear; 1 where one is not set (--show), failed, or was not obeyed in time."""
+    """Set, show or clear; return 1 if a switch is not set (--show), failed, or was not obeyed in time."""
     home = home_folder(args.home)
     patience = _patience(args)
     names = _names(args, home)
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _patience(args: argparse.Namespace) -> float | None:
-    """Seconds that --wait allows, or None. `--wait run-17` is --wait, and a run."""
+    """Return the seconds that --wait allows, or None. `--wait run-17` is --wait and a run."""
     if not args.wait:
         return None if args.wait is None else float("inf")
     from watchdogd.errors import UnitError
@@ -72,9 +72,9 @@ def _patience(args: argparse.Namespace) -> float | None:
 
 
 def _find(args: argparse.Namespace, home: str, names: list[str]) -> tuple[list[Switch], list[WatchdogError]]:
-    """Return the switches of these runs, and the errors of names that have none.
+    """Return the switches of these runs, and errors for names that have none.
 
-    In an emergency a slip in one name keeps no other run from being stopped.
+    In an emergency a typing error in one name must not keep other runs from being stopped.
     """
     found, unknown = [], []
     for name in dict.fromkeys(names):
@@ -97,7 +97,7 @@ def _names(args: argparse.Namespace, home: str) -> list[str]:
 
 
 def _every(home: str) -> list[str]:
-    """Return the runs of config.toml; where that is broken, those that the daemon laid out before."""
+    """Return the runs of config.toml; if it is broken, those that the daemon knew before."""
     from watchdogd.config.loading import load
     from watchdogd.errors import ConfigError
     from watchdogd.home.layout import Home
@@ -110,7 +110,7 @@ def _every(home: str) -> list[str]:
 
 
 def _agreed(args: argparse.Namespace, found: list[Switch]) -> bool:
-    """Return True where the user wants it for all runs. UsageError where there is no terminal to ask on."""
+    """Return True if the user confirms it for all runs. Raise UsageError if there is no terminal."""
     action = "Clear" if args.clear else "Set"
     names = ", ".join(switch.run for switch in found)
     question = f"{action} the {found[0].name} of {len(found)} runs ({names})? [y/N] "
@@ -143,7 +143,7 @@ def _act(args: argparse.Namespace, found: list[Switch]) -> int:
 
 
 def _one(args: argparse.Namespace, switch: Switch) -> tuple[Signature | None, str, list[str]]:
-    """Return who has it set now, the line to print (empty: nothing was done), and what went wrong."""
+    """Return who has set it now, the line to print (empty: nothing was done), and what went wrong."""
     what = f"{switch.name} of {switch.run}"
     if args.show:
         touch = switches.read(switch)

@@ -1,4 +1,4 @@
-"""Following switches until the runs obeyed: the jobs left the queue, the training removed the save switch."""
+"""Waiting until runs obey their switches: jobs left the queue, or the training removed the save switch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEADLINE = 30.0
 
 
 def wait(home: str, found: list[Switch], patience: float) -> int:
-    """0 once every run obeyed, 1 after `patience` seconds. Progress goes to stderr, a line a change."""
+    """Return 0 once every run has obeyed, 1 after `patience` seconds. Print changes to stderr."""
     begin = time.monotonic()
     followers = [Follower(Home.find(home), switch) for switch in found]
     last = ""
@@ -47,7 +47,7 @@ def wait(home: str, found: list[Switch], patience: float) -> int:
 
 
 class Follower:
-    """Follower of one switch until its run obeyed. Asks the queue every ten seconds at most."""
+    """Follower of one switch until its run has obeyed. Asks the queue at most every ten seconds."""
 
     def __init__(self, home: Home, switch: Switch) -> None:
         self.switch = switch
@@ -58,7 +58,7 @@ class Follower:
         self._known: Mapping[str, float] = {}
 
     def left(self) -> str:
-        """Return what the run still has to do, in words, or empty where it obeyed."""
+        """Return in words what the run still has to do, or empty if it has obeyed."""
         if self.switch.kind == "save":
             return "" if switches.is_obeyed(self.switch) else "not saved yet"
         config = load(self._home, pressing=True)
@@ -72,7 +72,7 @@ class Follower:
         return self._left
 
     def _uncounted(self, snapshot: Snapshot) -> str:
-        """Return whose jobs of that name do not count, where none that does was ever seen."""
+        """Return whose jobs of that name do not count, if none that counts was ever seen."""
         theirs = sorted({job.user for job in snapshot.elsewhere})
         if self._known or not theirs:
             return ""
@@ -82,7 +82,7 @@ class Follower:
         )
 
     def _doubt(self) -> str:
-        """Ask a queue that was empty from the start twice: a busy controller can answer nothing."""
+        """Ask twice if the queue was empty from the start: a busy controller may answer with nothing."""
         return "" if self._known or self._looks else "no job is seen; looking once more"
 
     def _look(self, run: Run) -> Snapshot:
@@ -98,7 +98,7 @@ class Follower:
 
 
 def living_jobs(snapshot: Snapshot, name: str) -> str:
-    """Return the jobs of that name in words, or why they are not known; empty where there are none."""
+    """Return the live jobs of that name in words, or why they are not known; empty if there are none."""
     if snapshot.jobs is None:
         return f"the queue does not answer ({snapshot.trouble})"
     states: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""`watchdogd tick`: one round of what is due, for cron; what it finds bad is looked at again within it."""
+"""`watchdogd tick`: one round of what is due, for cron; new problems are checked again within it."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """One round; where a daemon or another tick is at work, nothing, and 0.
+    """Run one round; nothing, and return 0, if a daemon or another tick is at work.
 
-    Where an edit broke the configuration, a round with the last good one, which reports it; then ConfigError.
+    If the configuration is broken, run the round with the last good one, which reports that; then raise
+    ConfigError.
     """
     if args.json and not args.dry_run:
         raise UsageError(
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _watch(home: Home, setup: Setup, broken: str) -> str:
-    """Which secret is missing, or empty."""
+    """Return which secret is missing, or empty."""
     home.share(setup.config.daemon.group)
     leadership = DaemonLeadership(home, setup.config)
     idle = "" if leadership.chain else _needless(home)
@@ -106,18 +107,18 @@ def _needless(home: Home) -> str:
 
 
 def _is_stop_untold(home: Home) -> bool:
-    """Return whether ticks watched until it was stopped for good, and none came since."""
+    """Return True if ticks watched until it was stopped for good, and none came since."""
     return bool(markers.stopped_by(home) and markers.last_ticks(home))
 
 
 def report_stop(home: Home, setup: Setup) -> str:
-    """Report who stopped the watchdog where ticks watched, as a daemon does when it ends.
+    """Report who stopped the watchdog in tick mode, as a daemon does when it ends.
 
     Return which secret is missing, or empty.
     """
     mine = lease.Lease(home)
     if mine.acquire() is not None:
-        return ""  # what still ends reports it
+        return ""  # whatever is still ending reports it
     try:
         with assembled(home, setup) as parts:
             outbox = outbox_of(parts, mine.held, go_on=True)
@@ -133,9 +134,9 @@ def report_stop(home: Home, setup: Setup) -> str:
 
 
 def _mark(home: Home) -> float:
-    """Leave the mark by which `status` knows that ticks come; returns the seconds from one to the next."""
+    """Leave the mark by which `status` knows that ticks come; return the seconds between ticks."""
     step = markers.tick_interval(markers.last_ticks(home))
-    with contextlib.suppress(OSError):  # a home that cannot be written is reported by the round
+    with contextlib.suppress(OSError):  # the round reports a home that cannot be written
         markers.mark_tick(home, time.time())
     return step
 
@@ -162,7 +163,7 @@ def _tick(parts: Wiring, leadership: DaemonLeadership, rechecks: Rechecks) -> No
 
 
 def _take_answers(parts: Wiring) -> None:
-    """Look for answers to messages, which then are in the inbox of this tick's round."""
+    """Look for answers to messages, which are then in the inbox for this tick's round."""
     answers = answers_of(parts)
     if not parts.storage.unread:
         answers.begin(parts.engine.alerts, time.time())
@@ -172,7 +173,7 @@ def _take_answers(parts: Wiring) -> None:
 
 
 def _rounds(engine: Engine, outbox: Outbox, leadership: DaemonLeadership, rechecks: Rechecks) -> bool:
-    """One round, and further ones of what is new and bad until it is confirmed; whether the tick goes on."""
+    """Run a round, and more for new problems until these are confirmed; return True if the tick may go on."""
     only: Collection[str] | None = None
     while _answered(engine, outbox, leadership, only):
         only = engine.unconfirmed()
@@ -187,7 +188,7 @@ def _rounds(engine: Engine, outbox: Outbox, leadership: DaemonLeadership, rechec
 def _answered(
     engine: Engine, outbox: Outbox, leadership: DaemonLeadership, only: Collection[str] | None
 ) -> bool:
-    """Evaluate a round, and further ones until a slow check has answered; return whether the tick may go on.
+    """Evaluate rounds until a slow check has answered; return True if the tick may go on.
 
     Meanwhile the lease is kept, and results of the other checks are reported.
     """
@@ -201,7 +202,7 @@ def _answered(
 
 
 def _lasts(seconds: float, leadership: DaemonLeadership) -> bool:
-    """Wait, and keep the lease; False, at once, where it is time to end."""
+    """Wait and keep the lease; return False at once if it is time to end."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         if not _may_go_on(leadership):
@@ -213,12 +214,12 @@ def _lasts(seconds: float, leadership: DaemonLeadership) -> bool:
 def _may_go_on(leadership: DaemonLeadership) -> bool:
     try:
         return leadership.watch()
-    except OSError:  # a home that cannot be asked is reported by the round
+    except OSError:  # the round reports a home that cannot be read
         return True
 
 
 def _rehearse(home: Home, setup: Setup, *, as_json: bool) -> int:
-    """Print what a tick would see and send now; new bad results are looked at again, as by a tick."""
+    """Print what a tick would see and send now, checking new problems again, as a tick does."""
     rechecks = Rechecks.of_tick(setup.config.daemon.interval, time.time(), markers.UNKNOWN_INTERVAL, math.inf)
 
     def again() -> bool:

@@ -1,6 +1,6 @@
 """`watchdogd web`: the page live on loopback, for an ssh tunnel; `/metrics` for Prometheus beside it.
 
-Where several homes are named, `/` shows how each is, `/1/` and `/1/metrics` are of the first.
+With several homes, `/` shows an overview; `/1/` and `/1/metrics` belong to the first.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _documents(path: str | None, since: float, at: str = "/") -> dict[str, Docum
 
 
 def token_of(home: Home) -> str:
-    """Return the secret of this home's page, made at the first call and kept, so that a bookmark holds."""
+    """Return the secret of this home's page, made once and kept, so that a bookmark stays valid."""
     path = home.path / ".web-token"
     try:
         found = read_plain(path, "replace").strip()

@@ -1,1 +1,1 @@
-"""Verbs around one job: some stand in its job script, some look into it while it runs."""
+"""Verbs around one job: some run in its job script, others inspect it while it runs."""

@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it; 1 where the run has no job, or nothing of its GPUs can be found out."""
+    """Print the table; return 1 if the run has no job, or nothing is known of its GPUs."""
     home = Home.existing(args.home)
     live = live_job.find(home, args.run)
     if args.watch:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _look(run: Run, job: Job) -> GpuSurvey:
-    """WatchdogError where there is no way to the GPUs."""
+    """Return the table. Raise WatchdogError if the GPUs cannot be asked."""
     seen = query_gpus(run, job, deadline=DEADLINE, now=time.time())
     if seen.closed or seen.trouble:
         raise WatchdogError(seen.closed or seen.trouble)
@@ -59,7 +59,7 @@ def _look(run: Run, job: Job) -> GpuSurvey:
 
 
 def _watch(home: Home, live: LiveJob, every: float) -> int:
-    """Refresh the table until Ctrl-C, or until no job of the run lives; an error stands in its place."""
+    """Refresh the table until Ctrl-C, or until the run has no live job; an error is shown in its place."""
     with live_view() as draw:
         while True:
             began = time.monotonic()

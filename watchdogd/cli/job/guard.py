@@ -1,7 +1,7 @@
-"""guard --run RUN -- CMD: runs a program that cannot be changed under the switches of its run.
+"""guard --run RUN -- CMD: run a program that cannot be changed under the switches of its run.
 
-Signals are taken by waiting for them, not by handlers, and CMD is started without a fork of ours: it keeps
-every open file (PMI's socket under srun), the terminal, and the signal mask that guard was started with.
+Signals are received by waiting for them, not by handlers, and CMD is started without a fork of ours: it keeps
+every open file (PMI's socket under srun), the terminal, and the signal mask with which guard was started.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from watchdogd.system.number import count
 from watchdogd.system.umask import Lent, users
 from watchdogd.training import Guard
 
-TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
+TYPE_CHECKING = False  # without importing typing: see watchdogd/cli/__init__.py
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection
@@ -41,7 +41,7 @@ _FROM_KERNEL = 0x80
 _LOOK = 0.5
 _SAVE_TIME = 10.0
 """Seconds for which a save switch stays, so that the guard of every rank sees it."""
-_NOT_FOUND, _NOT_EXECUTABLE, _SIGNALLED = 127, 126, 128  # as shells have it
+_NOT_FOUND, _NOT_EXECUTABLE, _SIGNALLED = 127, 126, 128  # as shells do
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """CMD's exit code, 128 and its number where a signal ended it; 0 where CMD was not started."""
+    """Return CMD's exit code, 128 plus the number of the signal that ended it, or 0 if it was not started."""
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise UsageError("guard: say what to run: watchdogd guard --run RUN -- CMD ...")
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class SignalPlan:
-    """Which signal CMD gets when. UsageError where an option cannot be read. Times are seconds."""
+    """Which signals CMD gets, and when (seconds). Raise UsageError if an option cannot be read."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.ask = _signal(args.signal)
@@ -104,7 +104,7 @@ class SignalPlan:
 
 
 class Stop:
-    """The signals that are still to come once CMD is to stop; a reason that goes away stops nothing back."""
+    """The signals still to be sent once CMD is to stop; a stop is never taken back."""
 
     def __init__(self, plan: SignalPlan) -> None:
         self._steps = list(plan.steps)
@@ -117,7 +117,7 @@ class Stop:
         return first
 
     def due(self, now: float) -> list[signal.Signals]:
-        """Return the signals that CMD gets now."""
+        """Return the signals to send to CMD now."""
         found = []
         while self._begun is not None and self._steps and now >= self._begun + self._steps[0][0]:
             found.append(self._steps.pop(0)[1])
@@ -125,8 +125,8 @@ class Stop:
 
 
 def _supervise(guard: Guard, command: list[str], plan: SignalPlan, mask: Collection[int]) -> int:
-    """Start CMD, and stay with it until it has ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, no exit code can be had
+    """Start CMD and wait until it has ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, there is no exit code
     pid = _start(command, mask)
     if pid < 0:
         return -pid
@@ -149,7 +149,7 @@ def _supervise(guard: Guard, command: list[str], plan: SignalPlan, mask: Collect
 
 
 def _pass_on(pid: int) -> None:
-    """Wait for a signal, half a second at most, and give it to CMD, but what it has already."""
+    """Wait up to half a second for a signal and pass it on to CMD, unless CMD got it already."""
     received = signal.sigtimedwait({*PASSED_ON, signal.SIGCHLD}, _LOOK)
     if received is None or received.si_signo == signal.SIGCHLD or received.si_code == _FROM_KERNEL:
         return
@@ -157,20 +157,23 @@ def _pass_on(pid: int) -> None:
 
 
 def _send(pid: int, number: int) -> None:
-    """To CMD, or to those under it. CMD may have ended, but nobody reaps it before us: its id is its own."""
+    """Send a signal to CMD, or to the processes under it.
+
+    CMD may have ended, but only this process reaps it, so its id is not reused.
+    """
     from watchdogd.remediation.signal_recipients import recipients
 
     for each in recipients(pid, number):
         try:
             os.kill(each, number)
         except ProcessLookupError:
-            pass  # one under CMD that has ended meanwhile
+            pass  # a process under CMD has ended meanwhile
         except PermissionError:
             _say(f"{signal.Signals(number).name} is not allowed: CMD runs as another user")
 
 
 class Saver:
-    """The save switch: one signal for each time that it is set, then it is removed."""
+    """The save switch: each time it is set, one signal is sent and the switch is removed."""
 
     def __init__(self, guard: Guard, number: signal.Signals | None) -> None:
         self._guard = guard
@@ -179,7 +182,7 @@ class Saver:
         self._complained = False
 
     def wanted(self, is_set: bool, now: float) -> bool:
-        """Return True where CMD is to save now."""
+        """Return True if CMD is to save now."""
         if not is_set:
             self._since = None
         elif self._number is None:
@@ -201,7 +204,7 @@ class Saver:
 
 
 def _start(command: list[str], mask: Collection[int]) -> int:
-    """CMD's process id, or minus the exit code where it cannot be started."""
+    """Return CMD's process id, or its negative exit code if it cannot be started."""
     ignored_by_python = [signal.SIGPIPE, signal.SIGXFSZ]
     try:
         with Lent(users()):
@@ -214,7 +217,7 @@ def _start(command: list[str], mask: Collection[int]) -> int:
 
 
 def _guard(args: argparse.Namespace) -> Guard:
-    """One that takes no signals itself, and sends no beats: that guard lives says nothing of CMD."""
+    """Return a Guard that handles no signals and writes no heartbeats, which would say nothing about CMD."""
     try:
         return Guard(
             args.name,
@@ -230,7 +233,7 @@ def _guard(args: argparse.Namespace) -> Guard:
 
 
 def _signal(text: str) -> signal.Signals:
-    """USR1, SIGUSR1 or 10."""
+    """Parse a signal: USR1, SIGUSR1 or 10."""
     try:
         if (number := count(text)) is not None:
             return signal.Signals(number)

@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it; WatchdogError, and nothing on stdout, where no job of the run lives."""
+    """Print the exports. Raise WatchdogError, with nothing on stdout, if the run has no live job."""
     live = live_job.find(Home.existing(args.home), args.name)
     gpus = live_job.gpus(live)
     if args.hostfile:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pbs_lines(live: LiveJob, gpus: Mapping[str, int]) -> str:
-    """Lines of shell that make PBS_NODEFILE, a line a rank as in the job, and a launcher that goes by it."""
+    """Return shell lines that make PBS_NODEFILE (one line for each rank) and a launcher that uses it."""
     ranks = [host for host in live.hosts for _ in range(gpus.get(host) or 1)]
     file, words = '"$PBS_NODEFILE"', shlex.join(ranks)
     launch = f"mpiexec -n {len(ranks)} --hostfile {file}"
@@ -49,7 +49,7 @@ def _pbs_lines(live: LiveJob, gpus: Mapping[str, int]) -> str:
 
 
 def exports(live: LiveJob, gpus: Mapping[str, int]) -> dict[str, str]:
-    """Names and values. Those of Slurm are the ones that srun goes by: a bare `srun` starts in the job."""
+    """Return names and values; with Slurm's, a bare `srun` starts in the job."""
     job, hosts = live.job, live.hosts
     values = {
         "WATCHDOGD_RUN": live.run.name,
@@ -85,6 +85,6 @@ def _slurm_exports(live: LiveJob) -> dict[str, str]:
 
 
 def _per_host(gpus: Mapping[str, int]) -> str:
-    """One number where all hosts have as many, else one a host, in the order of HOSTS."""
+    """Return one number if it is the same for all hosts, else one for each, in the order of HOSTS."""
     counts = list(gpus.values())
     return str(counts[0]) if len(set(counts)) == 1 else " ".join(map(str, counts))

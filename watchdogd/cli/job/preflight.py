@@ -1,7 +1,7 @@
-"""preflight --run RUN: a smoke test at the start of a job script, before it wastes its allocation.
+"""preflight --run RUN: a smoke test at the start of a job script, before the allocation is wasted.
 
-Only what is wrong with the job stops it. The watchdog's own troubles (no home, a broken configuration, a run
-that is not configured yet, a fault of its own) are reported on stderr, and the job goes.
+Only problems of the job stop it. The watchdog's own problems (no home, a broken configuration, a run that is
+not configured yet, an internal error) are reported on stderr, and the job goes on.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: go. 2: do not waste the allocation; the last line names the nodes to leave out."""
+    """Return 0 to go on, 2 not to waste the allocation; the last line names the nodes to leave out."""
     if args.spares < 0:
         raise UsageError(f"preflight: --spares {args.spares} is no number of nodes")
     try:
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     exclude = stack_folding.names(verdicts.bad_nodes(findings))
     nodes = verdicts.healthy(findings, hosts, args.spares)
     if args.spares and nodes:
-        broken = [finding for finding in broken if not finding.nodes]  # what is wrong with a node spares it
+        broken = [finding for finding in broken if not finding.nodes]  # a bad node is left out
     elif args.spares:
         text = f"fewer than {len(hosts) - args.spares} of the job's {len(hosts)} nodes are well"
         broken.append(Finding(Status.CRITICAL, "nodes", text))
@@ -133,7 +133,7 @@ def _findings(args: argparse.Namespace) -> tuple[tuple[Finding, ...], tuple[str,
 
 
 def _started(args: argparse.Namespace, facts: Facts, believed: Believed) -> Iterator[Finding]:
-    """Look at the ranks as the training's srun will start them, where there are several or they have GPUs."""
+    """Test the ranks as the training's srun will start them, if there are several or they have GPUs."""
     several = (facts.tasks or 1) > 1 or believed.gpus
     if facts.unasked or facts.silent or not (several or args.srun) or not os.environ.get("SLURM_JOB_ID"):
         return
@@ -154,19 +154,19 @@ def _around(facts: Facts, checkpoints: str | None, *, gpus: bool) -> Iterator[Fi
     try:
         largest = surroundings.largest_file(checkpoints) if checkpoints else None
     except OSError:
-        largest = None  # the room for checkpoints has said so
+        largest = None  # the check for checkpoint room has reported it
     caches, fabric = surroundings.caches(os.environ), surroundings.fabric(os.environ)
     yield from surroundings.judge(tuple(caches), fabric, largest, nodes=len(facts.hosts))
 
 
 def _configured(home: Home, name: str) -> tuple[Config, RunSection]:
-    """WatchdogError says why there is none."""
+    """Return the configured run. Raise WatchdogError that says why there is none."""
     config = load(Home.existing(str(home.path)))
     return config, config.run(name)
 
 
 def _believed(args: argparse.Namespace, configured: int | None) -> Believed:
-    """Options first, then what job scripts export by custom, the configuration, and Slurm."""
+    """Return the job's numbers: by options, then common exports of job scripts, configuration, and Slurm."""
     nodes = args.nodes if args.nodes is not None else _exported("NNODES")
     cpus = args.cpus if args.cpus is not None else inspection.given_cpus()
     for gpus in (args.gpus, _exported("GPUS_PER_NODE"), configured, _exported("SLURM_GPUS_ON_NODE")):
@@ -176,7 +176,7 @@ def _believed(args: argparse.Namespace, configured: int | None) -> Believed:
 
 
 def _exported(name: str) -> int | None:
-    """Return a number that the job script exports, or None. UsageError where it is no number."""
+    """Return a number that the job script exports, or None. Raise UsageError if it is not a number."""
     text = os.environ.get(name)
     if text is None or text == "":
         return None

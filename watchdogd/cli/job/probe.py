@@ -1,4 +1,4 @@
-"""probe --run RUN: in the background of a job script, leaves samples of all its nodes in home."""
+"""probe --run RUN: in the background of a job script, writes samples of all its nodes to home."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from argparse import SUPPRESS
 from watchdogd.cli.output import seconds
 from watchdogd.errors import UsageError
 
-TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
+TYPE_CHECKING = False  # without importing typing: see watchdogd/cli/__init__.py
 if TYPE_CHECKING:
     import argparse
 
@@ -31,11 +31,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         dest="disks",
         help="a disk of each node, also several (default: the run's node_disks, else /tmp and /dev/shm)",
     )
-    parser.add_argument("--job", help=SUPPRESS)  # given by the probe to its samplers, one a node
+    parser.add_argument("--job", help=SUPPRESS)  # passed by the probe to its samplers, one on each node
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when the job's work is over."""
+    """Return 0 when the job's work is over."""
     every = max(seconds(args, "--every"), _SHORTEST)
     places = _places(args)
     if args.job is not None:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _doubt(name: str, home: str) -> None:
-    """Warn in the job's log where no such run is known: a misspelt name leaves samples that nobody reads."""
+    """Warn in the job's log if no such run is known: nobody would read samples under a misspelt name."""
     from watchdogd.system.text import nearest
     from watchdogd.training import known_runs
 
@@ -67,12 +67,12 @@ def _doubt(name: str, home: str) -> None:
 
 
 def _places(args: argparse.Namespace) -> Places:
-    """Return where samples go: by switches/RUN.json, else config.toml, else home's default. UsageError."""
+    """Return where samples go: by switches/RUN.json, config.toml, or home's default. Raise UsageError."""
     from watchdogd.training import default_places, places
 
     try:
         found = places(args.name, args.home)
-    except PermissionError:  # a member need not be able to read the owner's config.toml
+    except PermissionError:  # a member may be unable to read the owner's config.toml
         found = default_places(args.name, args.home)
     except (ValueError, OSError) as error:
         _say(f"{error}: what is usual counts")

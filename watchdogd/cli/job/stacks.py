@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 where at least one stack was read, else 1."""
+    """Return 0 if at least one stack was read, else 1."""
     home = Home.existing(args.home)
     wish = _wish(args)
     live = live_job.find(home, args.name)

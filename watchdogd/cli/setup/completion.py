@@ -13,7 +13,7 @@ from watchdogd import cli
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option by all its names; `value` is what it takes (empty: nothing), `choices` what that may be."""
+    """An option with all its names; `value` is what it takes, `choices` the allowed values."""
 
     names: tuple[str, ...]
     value: str
@@ -23,7 +23,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Positional:
-    """A word of its own after the verb: `RUN`, `NAME...`."""
+    """A positional argument of the verb: `RUN`, `NAME...`."""
 
     name: str
     help: str
@@ -32,7 +32,7 @@ class Positional:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb. `usage` is its line without `usage:`."""
+    """One verb. `usage` is its usage line without `usage:`."""
 
     name: str
     help: str
@@ -42,7 +42,7 @@ class Verb:
 
     @property
     def about_a_run(self) -> bool:
-        """True where its word names a run, or something else that is watched."""
+        """True if its argument names a run, or something else that is watched."""
         return any(place.name in ("RUN", "TARGET", "NAME") for place in self.places)
 
 
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def bash(verbs: Sequence[Verb]) -> str:
-    """For bash: `eval "$(watchdogd completion bash)"`."""
+    """Return the script for bash: `eval "$(watchdogd completion bash)"`."""
     cases = "\n".join(
         f"        {verb.name}) words={shlex.quote(' '.join(_words(verb)))}"
         f"{'; runs=1' if verb.about_a_run else ''}{_asked(verb)} ;;"
@@ -141,7 +141,7 @@ _watchdogd() {{
     if [[ -n $runs || $prev == --run ]]; then
         found+=" $(cd "$home/switches" 2>/dev/null && printf '%s\\n' *.json)"
     fi
-    while read -r word; do  # compgen would run a name such as $(this)
+    while read -r word; do  # compgen would execute a name such as $(this)
         [[ $word == *[!A-Za-z0-9._~%-]* ]] || words+=" ${{word%.json}}"
     done <<< "$found"
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
@@ -151,7 +151,7 @@ complete -o default -F _watchdogd watchdogd
 
 
 def zsh(verbs: Sequence[Verb]) -> str:
-    """For zsh, after compinit: `eval "$(watchdogd completion zsh)"`."""
+    """Return the script for zsh, after compinit: `eval "$(watchdogd completion zsh)"`."""
     listed = "\n".join(f"        {_described(verb.name, verb.help)}" for verb in verbs)
     cases = "\n".join(
         f"        {verb.name}) options=({' '.join(_zsh_options(verb))})"
@@ -191,7 +191,7 @@ compdef _watchdogd watchdogd
 
 
 def fish(verbs: Sequence[Verb]) -> str:
-    """For fish: `watchdogd completion fish | source`."""
+    """Return the script for fish: `watchdogd completion fish | source`."""
     names = " ".join(verb.name for verb in verbs)
     lines = [
         "function __watchdogd_home",
@@ -227,7 +227,7 @@ def fish(verbs: Sequence[Verb]) -> str:
 
 
 def _asked(verb: Verb) -> str:
-    """Return what lets bash and zsh ask for the words of this verb."""
+    """Return the shell code by which bash and zsh ask for this verb's arguments."""
     return f"; found=$({_ASKED[verb.name]} || :)" if verb.name in _ASKED else ""
 
 
@@ -256,7 +256,7 @@ def _zsh_options(verb: Verb) -> Iterator[str]:
 
 
 def _described(name: str, text: str) -> str:
-    """`'name:text'`, in which colons of the name would end it."""
+    """Return `'name:text'`; a colon in the name is escaped."""
     return shlex.quote(f"{name}:{text}" if text else name)
 
 
@@ -269,7 +269,7 @@ def _fish_option(option: Option) -> str:
 
 
 def _fish_quoted(text: str) -> str:
-    """fish knows two escapes in single quotes alone."""
+    """Quote text for fish, which knows only two escapes in single quotes."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

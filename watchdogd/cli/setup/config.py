@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it; ConfigError (exit 78) where it is broken."""
+    """Print it. Raise ConfigError (exit code 78) if it is broken."""
     if args.example:  # needs no home
         print(files("watchdogd").joinpath("config.example.toml").read_text("utf-8"), end="")
         for kind, model in channel_models():
@@ -103,7 +103,7 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON values of a configuration; secrets are masked by their own text."""
+    """Return a configuration as JSON values; secrets are masked."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -114,7 +114,7 @@ def _plain(value: Any) -> Any:
 
 
 def _with_durations(value: Any, dumped: Any) -> Any:
-    """Return a model's dump, with durations as people write them."""
+    """Return a model's values, with durations as people write them."""
     if isinstance(value, BaseModel):
         fields = type(value).model_fields
         keys = {name: each.alias or name for name, each in fields.items()}
@@ -142,7 +142,7 @@ def _field(field: FieldInfo, value: Any, dumped: Any) -> Any:
 
 
 def _lines(key: str, value: Any) -> list[str]:
-    """`a.b.c = value`, one line a setting, as config.toml has it; what is not set is left out."""
+    """Yield `a.b.c = value`, a line for each setting that is set, as in config.toml."""
     if isinstance(value, dict):
         return [line for inner, item in value.items() for line in _lines(f"{key}.{toml_key(inner)}", item)]
     if value is None or value == []:

@@ -24,11 +24,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LeaveEarly(Exception):  # noqa: N818 - no error: somebody wants to leave
-    """A signal asked to end."""
+    """A signal asked the demo to end."""
 
 
 class SignalCatcher:
-    """Takes SIGINT, SIGTERM and, but under nohup, SIGHUP from now on; `number` is the one that came, or 0."""
+    """Catcher of SIGINT, SIGTERM and (except under nohup) SIGHUP; `number` is the one that came, or 0."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -40,7 +40,7 @@ class SignalCatcher:
         self.number = number
 
     def pause(self, seconds: float) -> None:
-        """Wait. Ended where a signal came, now or before."""
+        """Wait. Raise LeaveEarly if a signal comes or has come."""
         if not self.number:
             time.sleep(seconds)
         if self.number:
@@ -58,7 +58,7 @@ def arguments(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 where every step was seen, 1 where one was not; 128 and the signal's number where one ended it."""
+    """Return 0 if every step was seen, 1 if one was not, 128 plus the number of a signal that ended it."""
     del args
     ending, begin = SignalCatcher(), time.monotonic()
     console = Console(highlight=False, markup=False, emoji=False)
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _commands() -> str:
-    """Return what to type next, with the program as it can be called from here."""
+    """Return what to type next, with the program's name as it can be called here."""
     beside = os.path.join(os.path.dirname(sys.executable), "watchdogd")
     program = "watchdogd" if shutil.which("watchdogd") else min(beside, os.path.relpath(beside), key=len)
     start = "start --partition small" if shutil.which("squeue") else "start --local"

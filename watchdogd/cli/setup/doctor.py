@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 all fine, 1 a warning, 2 something broken."""
+    """Return 0 if all is fine, 1 for a warning, 2 if something is broken."""
     home = Home.existing(args.home)
     withhold(home)
     if args.on_partition:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _there(home: Home, patience: float, *, quiet: bool) -> tuple[tuple[Diagnosis, ...], str]:
-    """Return what a job on the partition finds, and from where; without home there, the rest from here."""
+    """Return what a job on the partition finds, and on which node; without home there, the rest from here."""
     report = _try_on_partition(home, patience, quiet=quiet)
     if report.whole:
         return report.findings, report.where
@@ -97,7 +97,7 @@ def _print(findings: Sequence[Diagnosis], where: str, *, hint: bool) -> None:
 
 
 def _short(text: str) -> str:
-    """On one line, the user's own folder as `~`, as shells have it."""
+    """Return text on one line, with the user's home folder as `~`."""
     return one_line(text).replace(f"{os.path.expanduser('~')}/", "~/")
 
 

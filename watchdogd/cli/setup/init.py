@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         return _ask(home, found, args.group)
     if found is not None and not _made(home, found, args.group):
         found = None
-    warn(_warnings(home, gid))  # a folder that was there keeps its rights
+    warn(_warnings(home, gid))  # an existing folder keeps its rights
     if args.json:
         print_json(_json(home, found))
     elif found is None:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ask(home: Home, found: Survey | None, group: str | None) -> int:
-    """Make config.toml by a person's answers, or add to the one that is there."""
+    """Write config.toml from a person's answers, or add to the existing one."""
     from watchdogd.cli.setup import interview
 
     person = interview.Person()
@@ -67,7 +67,7 @@ def _ask(home: Home, found: Survey | None, group: str | None) -> int:
 
 
 def _made(home: Home, found: Survey, group: str | None) -> bool:
-    """Make config.toml; return False where another made it while we looked around."""
+    """Write config.toml; return False if somebody else did while this machine was examined."""
     try:
         create_file(str(home.config), render(found, group), home.file_mode, home.group)
     except FileExistsError:
@@ -76,7 +76,7 @@ def _made(home: Home, found: Survey, group: str | None) -> bool:
 
 
 def _warnings(home: Home, gid: int | None) -> Iterator[str]:
-    """Yield what will not work here: others may change home, or its members cannot use it."""
+    """Yield what will not work here: home can be changed by others, or its members cannot use it."""
     if reason := distrust(home.path, team_of(home.path)):
         yield reason
     if gid is not None and home.group != gid:
@@ -228,7 +228,7 @@ def _say(home: Home, found: Survey) -> None:
 
 
 def _json(home: Home, found: Survey | None) -> dict[str, Any]:
-    """Return what was made, and what was found on this machine (null where nothing was looked for)."""
+    """Return what was made and what was found on this machine (null: not looked for)."""
     return {
         "home": str(home.path),
         "made": found is not None,

@@ -1,4 +1,4 @@
-"""Questions of `watchdogd init --interactive`: Enter takes what stands in brackets; the doctor ends them."""
+"""Questions of `watchdogd init --interactive`: Enter takes the answer in brackets; doctor comes last."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ Table = tuple[Mapping[str, str | list[str]], str]
 
 
 class Person:
-    """Whoever answers. UsageError where their input ends."""
+    """The person who answers. Raise UsageError if their input ends."""
 
     def ask(self, question: str, default: str = "") -> str:
-        """Return what is typed, or the default."""
+        """Return the answer, or the default."""
         try:
             return input(f"{question} [{default}]: " if default else f"{question}: ").strip() or default
         except (EOFError, UnicodeDecodeError):
@@ -49,11 +49,11 @@ class Person:
             raise UsageError(f"init: {what}: type 'watchdogd init --interactive' again") from None
 
     def yes(self, question: str) -> bool:
-        """Return whether they agree; nothing typed is no."""
+        """Return True if they agree; an empty answer is no."""
         return self.ask(f"{question} (y/n)", "n").lower() in ("y", "yes")
 
     def choose(self, question: str, options: Mapping[str, str], default: str) -> str:
-        """Return one of the options, told by its number or name."""
+        """Return one of the options, chosen by number or name."""
         names = list(options)
         for number, (name, what) in enumerate(options.items(), 1):
             print_line(f"  {number}  {one_line(what or name)}")
@@ -79,7 +79,7 @@ class Person:
 
 
 def placed(found: Survey, person: Person) -> Survey:
-    """Return the survey with the partition and the account that the person wants; no disks yet."""
+    """Return the survey with the chosen partition and account, without disks."""
     if not found.slurm or found.slurm_trouble:
         return replace(found, places={})
     partition, chosen = "", found.cpu_partition or next(iter(found.partitions), None)
@@ -96,7 +96,7 @@ def placed(found: Survey, person: Person) -> Survey:
 
 
 def go_on(home: Home, person: Person, places: Mapping[str, str]) -> int:
-    """Ask for channels, jobs and disks, add each at once, and let the doctor look at all of it."""
+    """Ask for channels, jobs and disks, add each at once, and let doctor examine the result."""
     _add_channels(home, person)
     _add_runs(home, person)
     _add_disks(home, person, places)
@@ -147,7 +147,7 @@ def _secret(person: Person, question: str, path: str) -> str:
 
 
 def _is_tried(home: Home, person: Person, kind: str, keys: Mapping[str, str | list[str]]) -> bool:
-    """Send a test message; return whether the channel is to be kept. ConfigError where it cannot be."""
+    """Send a test message; return True if the channel is to be kept. Raise ConfigError if it cannot be."""
     config = parse(appended(config_text(home), _channel_table("tried", kind, keys)), home.config)
     message = test_message(config.daemon.name, socket.gethostname(), time.time())
     trouble, fix = notify.deliver("tried", message, config, home)
@@ -168,7 +168,7 @@ def _add_channel(home: Home, kind: str, keys: Mapping[str, str | list[str]], sec
 
 
 def _kept(text: str, name: str) -> str:
-    """Write a secret into a file of the person's own that nobody else reads; return its path."""
+    """Write a secret to a file that only this person can read; return its path."""
     for number in range(1, 100):
         path = Path.home() / (f".{name}" if number == 1 else f".{name}-{number}")
         try:

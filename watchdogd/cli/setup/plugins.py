@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them, one line each; with a name, that one and its parameters; 1 where there is none."""
+    """Print one line for each, or one plugin with its parameters; return 1 if there is no such plugin."""
     home = Home.find(args.home)
     found = [*discover(home).values(), *(_entry(home, dropin) for dropin in _dropins(home))]
     entries = sorted(found, key=lambda entry: (entry.origin, entry.name))
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(text: str, indent: int) -> None:
-    """On one line for a pipe, folded for a terminal."""
+    """Print on one line for a pipe, folded for a terminal."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     begin = " " * indent
     for line in textwrap.wrap(text, width - indent - 4) if width > indent + 24 else [text]:
@@ -66,7 +66,7 @@ def _dropins(home: Home) -> tuple[DropIn, ...]:
 
 
 def _short(home: Home, entry: PluginEntry) -> str:
-    """Return where a plugin is from for the list: within home; nothing where its name says it."""
+    """Return where a plugin is from: its path in home; empty if its name says it."""
     inside = entry.origin.removeprefix(f"{home.path}/")
     return "" if inside == entry.name else inside
 
@@ -103,7 +103,7 @@ def entry_json(entry: PluginEntry) -> dict[str, Any]:
 
 
 def type_name(annotation: Any) -> str:
-    """`str`, `duration`, `size or percentage` ... as a person would say it."""
+    """Return a type in words: `str`, `duration`, `size or percentage`."""
     from watchdogd import units
 
     names = {

@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, also where it is watched already; 1 where there is no such job."""
+    """Adopt the job; return 0, also if it is watched already, 1 if there is no such job."""
     if not args.job.strip():
         raise UsageError("watch: JOB is empty: give the id or name of a live job, as squeue shows it")
     home = Home.existing(args.home)
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_understood(log: str) -> None:
-    """Print what the run's log shows already, so that whoever sets it up sees whether it is understood."""
+    """Print what is understood of the run's log, for the person who sets it up."""
     with contextlib.suppress(OSError):
         lines = list(first_look(log, time.time())) if log else []
         if lines:
@@ -72,7 +72,7 @@ def _print_understood(log: str) -> None:
 
 
 def _name(wished: str | None, job: Job, config: Config) -> str:
-    """Return the run's name. UsageError where the wished one is taken."""
+    """Return the run's name. Raise UsageError if the wanted one is taken."""
     taken = {*config.runs, *config.disks, *config.checks}
     if wished in taken:
         raise UsageError(f"watch: the name '{wished}' is taken in config.toml: give another --name")
@@ -80,7 +80,7 @@ def _name(wished: str | None, job: Job, config: Config) -> str:
 
 
 def _of_pbs(job: Job, name: str) -> AdoptedRun:
-    """Return the run of a job of PBS; its output has its number in its name, each job's another one."""
+    """Return the run for a job of PBS, whose output file has the job's number in its name."""
     number = re.escape(re.split(r"[.[]", job.raw_id)[0])
     ids = rf"(?<!\d){number}(?:[.-](?:\d+|\^array_index\^)$|(?!\d))(?!.*/)"
     log = re.sub(ids, "*", job.stdout)
@@ -98,7 +98,7 @@ def _adopted(job: Job, name: str) -> AdoptedRun:
 
 
 def _warnings(job: Job, adopted: AdoptedRun, me: str) -> list[str]:
-    """Return what the user has to look after."""
+    """Return what the user must take care of."""
     found = []
     if not adopted.log and adopted.backend == "pbs":
         found.append(
