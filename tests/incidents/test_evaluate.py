@@ -925,3 +925,25 @@ def test_the_end_of_a_silence_that_there_is_none_of_is_not_told() -> None:
     watch = Watch()
     watch.order("unsilence", target="fast")
     assert watch.round((DISK, ok("fine"))) == []
+
+
+STUCK = (LIVENESS, critical("its processes are suspended").of_kind("suspended"))
+
+
+@pytest.mark.parametrize("acknowledged", [False, True])
+def test_another_fault_is_reported_whoever_works_on_the_one_before(acknowledged: bool) -> None:
+    watch = Watch()
+    watch.rounds(2, GONE)
+    if acknowledged:
+        watch.order("ack", incident=1)
+    assert watch.round(STUCK) == [], "it has to be confirmed by itself"
+    (turned,) = watch.round(STUCK)
+    assert (turned.kind, turned.summary) == (EventKind.WORSE, STUCK[1].summary)
+    taken = [event for each in (GONE, GONE, STUCK, STUCK) * 5 for event in watch.round(each)]
+    assert taken == [], "each once, should they take turns"
+
+
+def test_what_has_no_kinds_is_one_fault_whatever_it_says() -> None:
+    watch = Watch()
+    watch.rounds(2, FULL)
+    assert watch.rounds(5, (DISK, critical("3 B of 9 GB free"))) == []

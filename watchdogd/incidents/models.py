@@ -63,7 +63,8 @@ class Incident:
     `since`: when the fault that opened it began. `seen_at`: when the first result found it.
     `fault`: the fault that it reports now (see CheckState); `turned_at`: when that began, if it reported
         another one before.
-    `notified`: the status last announced (None: none was); `notified_as`: all that were announced.
+    `notified`: the status last announced (None: none was); `notified_as`: all that were announced;
+        `notified_faults`: the faults that were.
     `first_notified_at`: the first announcement; `notified_at`: the last announcement or reminder;
         `escalated_at`: when others were notified.
 
@@ -95,6 +96,7 @@ class Incident:
     fault: str = ""
     turned_at: float | None = None
     notified_as: tuple[Status, ...] = ()
+    notified_faults: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     advice: tuple[Advice, ...] = ()
     seen_at: float | None = None

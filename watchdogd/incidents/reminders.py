@@ -126,11 +126,21 @@ def _due(
     if incident.notified is None:
         free = not (held or incident.acknowledged_by or incident.inhibited_by is not None)
         return EventKind.OPENED if free and confirmed(state, policy, now) else None
-    if incident.notified is not incident.status:
+    if incident.notified is not incident.status or _another_fault(state, incident, policy, now):
         return EventKind.WORSE
     if incident.acknowledged_by or incident.notified_at is None:
         return None
     return EventKind.REMINDER if now - incident.notified_at >= policy.repeat_every else None
+
+
+def _another_fault(state: CheckState, incident: Incident, policy: AlertPolicy, now: float) -> bool:
+    """Return whether it has turned into a fault that was not reported yet, whoever works on the one before.
+
+    Each fault is reported once, should two of them take turns.
+    """
+    if state.status is not incident.status or incident.fault in incident.notified_faults:
+        return False
+    return bool(incident.notified_faults) and confirmed(replace(state, before=0), policy, now)
 
 
 def _wrong(state: CheckState) -> bool:
@@ -145,6 +155,7 @@ def _announced(incident: Incident, now: float) -> Incident:
         incident,
         notified=incident.status,
         notified_as=notified_as,
+        notified_faults=tuple(dict.fromkeys((*incident.notified_faults, incident.fault))),
         notified_at=now,
         first_notified_at=announced,
     )
