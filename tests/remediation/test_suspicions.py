@@ -219,6 +219,7 @@ def test_an_address_that_every_node_has_is_nobodys() -> None:
         ([node(1), node(2)], ["n3"], ["node None n3 None None does not answer, while others do"]),
         ([node(1)], ["n2"], []),
         ([node(1)], ["n2", "n3", "n4"], []),
+        ([NodeRanks(f"n{each}", (), ()) for each in range(61)], ["n61", "n62", "n63"], []),  # slow to start
         ([], ["n1", "n2"], []),
     ],
 )  # fmt: skip
@@ -369,6 +370,13 @@ def test_one_of_two_ranks_that_is_gone_is_named() -> None:
     assert gone == {rank: [f"process {rank} n1 None None has no process any more"] for rank in range(2)}
 
 
+def test_a_node_whose_guards_answer_is_not_silent() -> None:
+    nodes, silent = (node(1), node(2)), {"n3": "no answer"}
+    guards = tuple(guard(rank) for rank in range(12))
+    assert len(RunEvidence(nodes, silent, guards[:8]).suspects()) == 1
+    assert RunEvidence(nodes, silent, guards).suspects() == []
+
+
 def test_notes_where_nobody_is_accused() -> None:
     assert list(accusations.notes([node(1), node(2)])) == [
         "NCCL: all ranks have launched the same operations: is it the network, or a GPU?"
@@ -380,8 +388,12 @@ def test_notes_where_nobody_is_accused() -> None:
     ]
     assert list(accusations.notes([node(1, accused=(behind(),))])) == []
     assert list(accusations.notes([node(1, "T", "T", "T", "T", ras="")], ["n2"])) == [
-        "node: 1 of 2 nodes do not answer",
+        "node: 1 of 2 nodes do not answer: n2",
         "process: of 4 ranks 4 are T",
+    ]
+    many = [NodeRanks(f"n{each}", (), ()) for each in range(61)]
+    assert list(accusations.notes(many, ["n61", "n62", "n63"])) == [
+        "node: 3 of 64 nodes do not answer: n[61-63]"
     ]
     assert list(accusations.notes([node(1, moving=True)])) == ["NCCL: its operation counts still grow"]
     assert list(accusations.notes([node(1, ras="")])) == []

@@ -24,6 +24,8 @@ from watchdogd.stacks.stack_folding import Group, Process
 _COLLECTIVE = re.compile("all|reduce|gather|scatter|broadcast|bcast|barrier", re.IGNORECASE)
 """What a rank enters together with others, other than a message or the wait for a GPU."""
 NODE = "node"
+SILENT = 2
+"""Nodes at most that are accused of not answering: Python may take seconds to start on hundreds at once."""
 
 
 def of_nodes(nodes: Sequence[NodeRanks], silent: Collection[str]) -> Iterator[Suspect]:
@@ -34,16 +36,22 @@ def of_nodes(nodes: Sequence[NodeRanks], silent: Collection[str]) -> Iterator[Su
     yield from slow_suspects.of_links(nodes)
     if not silent:
         yield from _of_lost(nodes)
-    elif 2 * len(silent) < len(nodes) + len(silent):
+    elif _stand_out(silent, nodes):
         yield from (Suspect(NODE, "does not answer, while others do", FAIR, node=name) for name in silent)
+
+
+def _stand_out(silent: Collection[str], nodes: Sequence[NodeRanks]) -> bool:
+    """Return whether so few nodes are silent that it is not the start on many nodes that takes long."""
+    return len(silent) <= SILENT and 2 * len(silent) < len(nodes) + len(silent)
 
 
 def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[str]:
     """Return what is seen and accuses nobody."""
     yield from nccl_suspects.notes(nodes, silent)
     yield from slow_suspects.notes(nodes)
-    if nodes and silent and 2 * len(silent) >= len(nodes) + len(silent):
-        yield f"node: {len(silent)} of {len(nodes) + len(silent)} nodes do not answer"
+    if nodes and silent and not _stand_out(silent, nodes):
+        names = stack_folding.names(silent)
+        yield f"node: {len(silent)} of {len(nodes) + len(silent)} nodes do not answer: {names}"
     states = [each.state for node in nodes for each in node.processes]
     for letter in ("T", "t", "Z"):
         alike = [state for state in states if state.startswith(letter)]

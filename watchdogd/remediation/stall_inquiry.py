@@ -103,8 +103,10 @@ class RunEvidence:
         waiting = nccl_suspects.held_up(self.nodes).items()
         held = {(short(node), pid) for (node, _), pids in waiting for pid in pids}
         of_guards = accusations.of_guards(self.guards, beating, nccl_suspects.world(self.nodes))
+        live = {short(each.node) for each in self.guards}
+        of_nodes = accusations.of_nodes(self.nodes, self.silent)
         return [
-            *accusations.of_nodes(self.nodes, self.silent),
+            *(each for each in of_nodes if each.source != accusations.NODE or short(each.node) not in live),
             *(each for each in of_guards if (short(each.node), each.pid) not in held),
         ]
 
