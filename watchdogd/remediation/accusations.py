@@ -1,6 +1,6 @@
-"""What nodes and Guards accuse of a stall. Pure.
+"""Accusations of nodes and Guards in a stall. Pure.
 
-Few are accused beside many: what half of them have in common is no verdict.
+Only a minority is accused: what half of the ranks have in common proves nothing.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from watchdogd.stacks import stack_folding
 from watchdogd.stacks.stack_folding import Group, Process
 
 _COLLECTIVE = re.compile("all|reduce|gather|scatter|broadcast|bcast|barrier", re.IGNORECASE)
-"""What a rank enters together with others, other than a message or the wait for a GPU."""
+"""What ranks enter together; not a message between two, or a wait for the GPU."""
 NODE = "node"
 SILENT = 2
 """Nodes at most that are accused of not answering: Python may take seconds to start on hundreds at once."""
 
 
 def of_nodes(nodes: Sequence[NodeRanks], silent: Collection[str]) -> Iterator[Suspect]:
-    """Return what the nodes say, and what it says that some say nothing."""
+    """Yield the accusations by what the nodes report, and of nodes that do not answer."""
     yield from nccl_suspects.of_stalled(nodes, silent)
     yield from _of_gpus(nodes)
     yield from _of_states(nodes)
@@ -46,7 +46,7 @@ def _stand_out(silent: Collection[str], nodes: Sequence[NodeRanks]) -> bool:
 
 
 def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[str]:
-    """Return what is seen and accuses nobody."""
+    """Yield observations that accuse nobody."""
     yield from nccl_suspects.notes(nodes, silent)
     yield from slow_suspects.notes(nodes)
     if nodes and silent and not _stand_out(silent, nodes):
@@ -62,9 +62,9 @@ def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[
 def of_guards(
     processes: Sequence[Process], expected: Mapping[int, str], size: int | None = None
 ) -> Iterator[Suspect]:
-    """Compare the ranks' steps, where their stacks stand, and who wrote nothing.
+    """Compare the ranks' steps, where their stacks stand, and which Guards wrote nothing.
 
-    `expected`: rank → node of those whose Guards are known to beat; `size`: how many ranks there are.
+    `expected`: rank → node of the Guards that are known to send heartbeats. `size`: number of ranks.
     """
     ranked = [each for each in processes if each.rank is not None]
     steps = {each.rank: each.step for each in ranked if each.step is not None}
@@ -73,13 +73,15 @@ def of_guards(
     if few(len(late), len(steps)):
         strength = SURE if usual - low == 1 and len(steps) > 2 else FAIR  # ranks in step differ by one
         if 2 * sum(step == usual for step in steps.values()) < len(steps):
-            strength = ASIDE  # each has steps of its own
+            strength = ASIDE  # each counts steps of its own
         for each in late:
             what = f"is at step {each.step}, the others at {usual}"
             yield Suspect(GUARD, what, strength, each.rank, each.node, pid=each.pid)
     mute = sorted(expected.keys() - {each.rank for each in ranked})
     if ranked and (len(expected) == 1 or few(len(mute), len(expected))):
-        reached = {short(each.node) for each in ranked}  # NFS may show a whole node the call a minute late
+        reached = {
+            short(each.node) for each in ranked
+        }  # NFS may show the request to a whole node a minute late
         for rank in mute:
             strength = FAIR if short(expected[rank]) in reached else ASIDE
             yield Suspect(GUARD, "does not answer its Guard's call", strength, rank, expected[rank])
@@ -89,10 +91,10 @@ def of_guards(
 def _of_stacks(ranked: Sequence[Process], *, all_wrote: bool = False) -> Iterator[Suspect]:
     """Accuse the few that stand elsewhere than all others.
 
-    Those wait in a collective, or at one place, as they do in backward, where no Python frame says that it
-    communicates. Another line of the same function says little: one rank alone may write the log, and wait
-    for its GPU there. So does another collective, in which a part of the run may wait for who holds it up,
-    but that of one rank alone, where all ranks wrote and all wait.
+    The others wait in a collective, or stand at one place, such as backward, where no Python frame shows that
+    it communicates. Another line of the same function means little: a single rank may write the log and wait
+    for its GPU there. Another collective means little too, since a part of the run may wait in it for the
+    culprit; but not that of a single rank, if all ranks wrote their stacks and all wait.
     """
     folded = stack_folding.fold(ranked)
     waiting = [group for group in folded.others if group.waits_in] or [*folded.others[:1]]
@@ -110,7 +112,7 @@ def _of_stacks(ranked: Sequence[Process], *, all_wrote: bool = False) -> Iterato
 
 
 def _function(group: Group) -> tuple[str, str] | None:
-    """Return the function of its own code in which it stands; None where it waits in a collective."""
+    """Return the function of the user's code in which it stands; None if it waits in a collective."""
     return (group.place.file, group.place.function) if group.place and not group.waits_in else None
 
 
@@ -131,9 +133,9 @@ def _of_gpus(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
 
 
 def _of_states(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
-    """Accuse processes that are stopped, ended, or in the kernel, where they are few.
+    """Accuse processes that are stopped, ended, or in the kernel, if they are few.
 
-    All of them may be suspended, or write and stand in the kernel for it.
+    If it is all of them, they may have been suspended, or write to disk.
     """
     every = [(node.node, each) for node in nodes for each in node.processes]
     alike = Counter(each.state[:1] for _, each in every)
@@ -155,9 +157,9 @@ def _state(state: str) -> tuple[str, int]:
 
 
 def _of_lost(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
-    """Accuse ranks that are missing on a node which has others of its own.
+    """Accuse ranks that are missing on a node which has others.
 
-    A node without any may never have had some, as the last ranks of a WORLD_SIZE that is too large.
+    A node without any may never have had some, such as the last ranks of a WORLD_SIZE that is too large.
     """
     size = nccl_suspects.world(nodes) or 0
     there = {each.rank for node in nodes for each in node.processes if each.rank is not None}
@@ -170,7 +172,7 @@ def _of_lost(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
 
 
 def _homes(nodes: Sequence[NodeRanks], size: int) -> dict[int, str]:
-    """Return the node of each rank, where ranks are spread evenly, in blocks or in turns; else none.
+    """Return the node of each rank if ranks are spread evenly, in blocks or in turns; else nothing.
 
     Nodes without ranks, or with processes whose rank is not known, are left out.
     """
@@ -189,7 +191,7 @@ def _homes(nodes: Sequence[NodeRanks], size: int) -> dict[int, str]:
 
 
 def _between(nodes: Sequence[NodeRanks]) -> dict[int, str]:
-    """Return the node of each rank between the first and the last of a node, where they do not mix."""
+    """Return the node of each rank between a node's first and last one, if nodes do not interleave."""
     spans = sorted((min(own), max(own), node.node) for node in nodes if (own := _ranks(node)))
     if any(before[1] >= after[0] for before, after in pairwise(spans)):
         return {}
@@ -197,6 +199,6 @@ def _between(nodes: Sequence[NodeRanks]) -> dict[int, str]:
 
 
 def _ranks(node: NodeRanks) -> set[int]:
-    """Return the ranks of a node; none where that of a process is not known."""
+    """Return the ranks of a node; none if the rank of any process is not known."""
     found = {each.rank for each in node.processes if each.rank is not None}
     return found if all(each.rank is not None for each in node.processes) else set()

@@ -1,7 +1,7 @@
-"""evidence/INCIDENT/: what was to be seen when an incident opened, bounded in size and age.
+"""evidence/INCIDENT/: what could be seen when an incident opened, bounded in size and age.
 
-incident.json, queue.txt, log.txt, gpus.txt and dumps of PyTorch's Flight Recorder are gathered here;
-stacks.txt comes from the action stacks.
+incident.json, queue.txt, log.txt, gpus.txt and dumps of PyTorch's Flight Recorder are collected here;
+stacks.txt comes from the action `stacks`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from watchdogd.remediation.stall_inquiry import RunEvidence, look_at
 from watchdogd.units import format_size, local_time
 
 FILE_LIMIT = 1 << 20
-"""Bytes of one file of evidence, but a dump; there are six at most, and dumps."""
+"""Bytes of one file of evidence (at most six), apart from dumps."""
 LOGS, LOG_TAIL = 4, 128 * 1024
-"""Files of a run's log, the newest, and the bytes kept of each one's end."""
+"""LOGS: how many of the newest log files are kept; LOG_TAIL: bytes from the end of each."""
 FOLDERS = 2000
-"""Incidents whose evidence is kept at most, however young it is."""
+"""Incidents whose evidence is kept at most, even if it is recent."""
 _GPU_DEADLINE = 30.0
 _DUMPED_BEFORE = 3600.0
-"""Seconds before an incident in which what a job that is gone has dumped belongs to it."""
+"""Dumps of a job that is gone belong to the incident if they are at most so many seconds older."""
 
 
 def gather(task: ActionTask) -> ActionOutcome:
-    """Write what there is. What cannot be seen stands in its file, with why. OSError where home refuses."""
+    """Write what can be collected, with a reason for what cannot. Raise OSError if home refuses."""
     put(task, "incident.json", json.dumps(incident_as_json(task), indent=1) + "\n")
     if task.run:
         put(task, "queue.txt", "\n".join(_queue(task)) + "\n")
@@ -59,7 +59,7 @@ def gather(task: ActionTask) -> ActionOutcome:
 
 
 def _flight_recorder(task: ActionTask) -> Analysis | None:
-    """Keep and analyse what was dumped since the job began; None where there is nothing."""
+    """Keep and analyse the dumps written since the job began; None if there are none."""
     job = next((job for job in task.queue if job.working), None)
     seen = look_at(task.run, task.queue) if task.run else RunEvidence()
     processes = [each for node in seen.nodes for each in node.processes]
@@ -76,7 +76,7 @@ def _flight_recorder(task: ActionTask) -> Analysis | None:
 
 
 def put(task: ActionTask, name: str, text: str) -> Path:
-    """Write one file of an incident's evidence; of what is too long the beginning. OSError."""
+    """Write one file of an incident's evidence, cut to the limit. May raise OSError."""
     place = folder(task.home, task.incident.id)
     _make(place, task.home)
     data = text.encode("utf-8", "replace")
@@ -91,7 +91,7 @@ def folder(home: Home, incident: int) -> Path:
 
 
 def sweep(home: Home, keep: float, now: float) -> int:
-    """Remove what is older than `keep` seconds, and the oldest above FOLDERS; how many folders went."""
+    """Remove evidence older than `keep` seconds, and the oldest above FOLDERS; return how many folders."""
     with contextlib.suppress(OSError), os.scandir(home.evidence) as entries:
         found = sorted(_aged(entry) for entry in entries if entry.name.isdecimal())
         surplus = len(found) - FOLDERS
@@ -105,7 +105,7 @@ def _aged(entry: os.DirEntry[str]) -> tuple[float, str]:
 
 
 def _remove(place: str) -> bool:
-    """Remove a folder of ours with its files; never what a link leads to, nor what we did not write."""
+    """Remove a folder of ours with its files; never the target of a link, nor what we did not write."""
     try:
         for name in os.listdir(place):
             os.unlink(os.path.join(place, name))

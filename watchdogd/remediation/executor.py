@@ -1,8 +1,8 @@
-"""Executor of actions, beside the rounds: threads of its own, none of which is ever waited for.
+"""Executor of actions, beside the rounds: threads of its own, which are never waited for.
 
-A free thread takes the next task, so that actions go on where no further thread can be started. Threads end
-with the process: what hangs in a file system or a kernel is left behind, and reported as late. Each handler
-has its own deadline and says in one line what came of it.
+A free thread takes the next task, so that actions continue even if no further thread can be started. Threads
+end with the process: one that hangs in a file system or the kernel is left behind, and its action reported as
+late. Each handler has its own deadline and reports its result in one line.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from watchdogd.system import command, startup, umask
 from watchdogd.system.text import one_line, split_lines
 
 ROOM = 4
-"""Deeds at once."""
+"""Actions at a time."""
 LATE = 180.0
-"""Seconds after which an action is given up; each doer's own deadline is far below."""
+"""Seconds after which an action is given up, far above any handler's own deadline."""
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class ActionReport(NamedTuple):
 
 
 class Executor:
-    """Carries tasks out by `do`, and collects what came of them."""
+    """Executor of tasks by `do`, and collector of their outcomes."""
 
     def __init__(self, do: Callable[[ActionTask], ActionOutcome]) -> None:
         self._do = do
@@ -57,16 +57,16 @@ class Executor:
 
     @property
     def room(self) -> int:
-        """Return how many more may be begun now."""
+        """Return how many more tasks may be started now."""
         return max(ROOM - len(self._since), 0)
 
     @property
     def busy(self) -> bool:
-        """Return whether an outcome is to come, or there to be taken in."""
+        """Return True if outcomes are still to come or to be collected."""
         return bool(self._since)
 
     def begin(self, task: ActionTask) -> None:
-        """Start one; where no thread can be, that is its outcome."""
+        """Start a task; if no thread can be started, that is its outcome."""
         self._since[task.record.key] = task.record, time.monotonic()
         if not self._free.acquire(blocking=False):
             try:
@@ -81,7 +81,7 @@ class Executor:
         return record.key in self._since
 
     def wait(self, patience: float) -> bool:
-        """Return whether there is something to be taken in within `patience` seconds."""
+        """Return True if there is an outcome to collect within `patience` seconds."""
         if not self._since:
             return False
         with contextlib.suppress(queue.Empty):
@@ -89,12 +89,12 @@ class Executor:
         return bool(self._came)
 
     def reports(self) -> list[ActionReport]:
-        """Return what came since the last call, and what is given up."""
+        """Return the outcomes since the last call, and the tasks that are given up."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._came.append(self._reports.get_nowait())
         came, self._came = self._came, []
-        # What is under way no more was given up before it came.
+        # An outcome that is no longer expected was given up before it came.
         found = [report for report in came if self._since.pop(report.record.key, None)]
         return found + self._late()
 
@@ -116,7 +116,7 @@ class Executor:
     def _carry_out(self, task: ActionTask) -> None:
         try:
             outcome = self._do(task)
-        except Exception as error:  # a fault of ours must not pass for an action that never ends
+        except Exception as error:  # an internal error must not look like an action that never ends
             log.exception("%s broke off", task.record)
             outcome = ActionOutcome(f"it broke off: {type(error).__name__}: {error}", ok=False)
         self._reports.put(ActionReport(task.record, outcome))
@@ -124,12 +124,12 @@ class Executor:
 
 EXEC_DEADLINE = 60.0
 ANNOTATE_DEADLINE = 120.0
-"""Seconds for the trackers' libraries, which take half a minute to load where the machine is busy."""
+"""Seconds for the trackers' libraries, which take half a minute to load on a busy machine."""
 STACKS = Sampling(samples=3, every=2.0, deadline=40.0)
 
 
 def do(task: ActionTask) -> ActionOutcome:
-    """Carry it out. Never raises for what home, Slurm, a node or a program does."""
+    """Carry out a task. Never raise because of home, Slurm, a node or a program."""
     try:
         return _DOERS[task.record.action.kind](task)
     except WatchdogError as error:
@@ -153,7 +153,7 @@ def _stacks(task: ActionTask) -> ActionOutcome:
     summary = stack_summary.summary(taken.folded) + notes
     try:
         kept = str(evidence.put(task, "stacks.txt", text))
-    except OSError as error:  # a full disk: what was seen is told all the same
+    except OSError as error:  # a full disk: report what was seen nevertheless
         kept = f"not kept: {error.strerror or error}"
     return ActionOutcome(f"{summary}; {kept}", text, short="stacks taken")
 
@@ -180,7 +180,7 @@ def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
 
 
 def _exec(task: ActionTask) -> ActionOutcome:
-    """Run the configured words, without a shell; the incident as JSON on their standard input."""
+    """Run the configured command without a shell, with the incident as JSON on its standard input."""
     answer = command.ask(
         task.record.action.words,
         deadline=EXEC_DEADLINE,
@@ -203,7 +203,7 @@ _LEVELS = {Status.CRITICAL: "ERROR", Status.WARNING: "WARN"}
 
 
 def _annotate(task: ActionTask) -> ActionOutcome:
-    """Note the incident in the experiment trackers beside the run's log, by the Python that has them."""
+    """Add a note to the experiment trackers beside the run's log, by the Python that has them."""
     found = experiment_trackers.trackers(task.log) if task.log else ()
     if not found:
         return ActionOutcome("no files of W&B, MLflow or TensorBoard lie beside the run's log", ok=False)
@@ -238,7 +238,7 @@ def _annotate(task: ActionTask) -> ActionOutcome:
 
 
 def _failure(answer: command.Answer) -> str:
-    """Return how a program ended, and what it said last, where all that it said is kept."""
+    """Return how a program ended, its last output, and where all of its output is kept."""
     if answer.silent:
         return answer.complaint()
     code = answer.exit_code or 0

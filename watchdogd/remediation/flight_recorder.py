@@ -1,7 +1,7 @@
 """Dumps of PyTorch's Flight Recorder: found, kept as evidence, and read by PyTorch's own analyser.
 
-A dump is a pickle: reading one runs what is in it. So it is never read here, but by the run's own Python, and
-only where both it and all dumps are our own user's.
+A dump is a pickle: reading one executes what is in it. So it is never read here, but by the run's own Python,
+and only if that Python and all dumps belong to our own user.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ON_TIMEOUT = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 earlier releases last."""
 NAMES = ("comm_lib_trace_rank_", "nccl_trace_rank_")
 KEPT, LARGEST = 64 << 20, 16 << 20
-"""Bytes of all dumps that are kept of an incident, and of one."""
+"""KEPT: bytes of all dumps that are kept of an incident; LARGEST: of one."""
 _RANKS = 100_000
 _DEADLINE = 60.0
 _ANALYSE = """import sys
@@ -60,14 +60,14 @@ class Dump:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`mismatch` is what the analyser says of the first, in one line, or why it says nothing; `text` all."""
+    """`mismatch`: the analyser's first finding in one line, or why there is none; `text`: all of it."""
 
     mismatch: str
     text: str = ""
 
 
 def prefixes(processes: Iterable[RankProcess], configured: str = "") -> tuple[str, ...]:
-    """Return what the paths of dumps begin with: as configured, as processes were told, as is usual."""
+    """Return the beginnings of dumps' paths: as configured, from the processes' environment, the default."""
     configured_by_run = [place for each in processes for place in _places(each.env)]
     usual = _places(os.environ) if not configured_by_run else []
     return tuple(dict.fromkeys([*([configured] if configured else []), *configured_by_run, *usual]))
@@ -81,7 +81,7 @@ def _places(env: Mapping[str, str]) -> list[str]:
 
 
 def find(places: Iterable[str], since: float) -> list[Dump]:
-    """Find the dumps that were written since then, of the first place that has any."""
+    """Return the dumps written since then, at the first place that has any."""
     for prefix in places:
         found = [
             dump for path in glob.glob(glob.escape(prefix) + "[0-9]*") if (dump := _dump(path, prefix, since))
@@ -101,7 +101,7 @@ def _dump(path: str, prefix: str, since: float) -> Dump | None:
 
 
 def contents(dumps: Sequence[Dump]) -> Iterator[tuple[Dump, bytes]]:
-    """Read as many as go into KEPT, with their contents, and whose they are as they are read."""
+    """Yield dumps with their contents, as many as fit into KEPT; owners are checked while reading."""
     left = KEPT
     for dump in dumps:
         if dump.size <= min(left, LARGEST):
@@ -112,7 +112,7 @@ def contents(dumps: Sequence[Dump]) -> Iterator[tuple[Dump, bytes]]:
 
 
 def analyse(dumps: Sequence[Dump], python: str) -> Analysis:
-    """Return what PyTorch's analyser says of them, run by this interpreter."""
+    """Return what PyTorch's analyser, run by this interpreter, finds in them."""
     if not python:
         return Analysis("not analysed, since no process tells which Python is the run's")
     if not _ours(python):
@@ -142,21 +142,21 @@ def _run(python: str, folder: str, *options: str) -> command.Answer:
 
 
 def _ours(python: str) -> bool:
-    """Return whether nobody else can have put it there."""
+    """Return True if nobody else can have put it there."""
     with contextlib.suppress(OSError):
         return os.stat(python).st_uid in (0, os.geteuid())
     return False
 
 
 def words(dumps: Sequence[Dump], found: Analysis) -> str:
-    """Write the file of evidence: what there is, and what the analyser says."""
+    """Return the evidence file: the list of dumps, and the analyser's output."""
     lines = [f"{each.path} {format_size(each.size)}" for each in dumps[:_QUOTED]]
     more = [f"and {len(dumps) - _QUOTED} more"] if len(dumps) > _QUOTED else []
     return "\n".join([*lines, *more, "", found.mismatch, "", found.text]).rstrip() + "\n"
 
 
 def lacking(env: Mapping[str, str]) -> str:
-    """Say what keeps a process's Flight Recorder from being of use, or empty: by its variables."""
+    """Return which variables keep a process's Flight Recorder from being useful, or empty."""
     size = next((env[name] for name in SIZES if name in env), None)
     if size == "0":
         return f"{SIZES[0]} is 0, so that nothing is recorded"

@@ -1,7 +1,7 @@
-"""Actions on a run's jobs: cancel or requeue one, hold or cancel those that wait, submit its script again.
+"""Actions on a run's jobs: cancel or requeue one, hold or cancel waiting ones, submit its script again.
 
-Only one's own jobs, only one that was there when the incident opened, and none where several run and nobody
-knows which is meant: a wrong stop costs more than a late one.
+Only our own jobs, only one that was there when the incident opened, and none if several run and it is not
+clear which is meant: a wrong stop costs more than a late one.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ LINES = {
 }
 """The command for each batch system; the job comes last."""
 _OF_A_JOB = frozenset({"on_hang", "on_spike", "on_memory"})
-"""Keys whose incidents speak of the job that ran."""
+"""Keys whose incidents are about the job that ran."""
 _DEADLINE = 30.0
 _SCRIPT_LIMIT = 4_000_000
 
 
 def run_of(task: ActionTask) -> Run:
-    """Return the run of a task that needs one. WatchdogError where it has none."""
+    """Return the run of a task that needs one. Raise WatchdogError if it has none."""
     if task.run is None:
         raise WatchdogError("it belongs to no run")
     return task.run
@@ -65,7 +65,7 @@ def cancel(task: ActionTask) -> ActionOutcome:
 
 
 def requeue(task: ActionTask) -> ActionOutcome:
-    """End the run's job and have it start again, under the same id; without suspect nodes, where wanted."""
+    """End the run's job and have it start again under the same id, without suspect nodes if configured."""
     run, exclusion = run_of(task), task.record.action.exclusion
     if run.backend == "process":
         raise WatchdogError("a plain process has no queue to go back to: write cancel, or exec a command")
@@ -75,9 +75,9 @@ def requeue(task: ActionTask) -> ActionOutcome:
 
 
 def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
-    """Have a job that was just requeued start elsewhere: Slurm takes that of jobs that wait alone.
+    """Have a job that was just requeued start elsewhere: Slurm accepts that only for waiting jobs.
 
-    What the job's owner left out stays so; what watchdogd did, while it is under suspicion.
+    Nodes that the job's owner excluded stay excluded; those that watchdogd excluded, while they are suspects.
     """
     nodes = suspect_nodes.excluded(task.home, run_of(task).name, time.time(), most)
     shown = command.ask(("scontrol", "show", "job", job.handle), deadline=_DEADLINE)
@@ -109,7 +109,7 @@ def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
 def _fitting(
     found: NodeExclusion, ours: Sequence[str], partition: str, needed: int, features: str
 ) -> NodeExclusion:
-    """Leave the job nodes to start on, as far as Slurm tells which there are; no partition: the usual one."""
+    """Leave the job enough nodes to start on, as far as Slurm lists them; no partition: the default one."""
     if not ours:
         return found
     if not partition:
@@ -123,24 +123,24 @@ def _fitting(
 
 
 def _note(task: ActionTask, job: str, nodes: Iterable[ListedNode]) -> None:
-    """Write down what watchdogd left out: what its owner did stays when the suspicion has ended."""
+    """Record what watchdogd excluded, so that the owner's exclusions stay when the suspicion ends."""
     for each in nodes:
         with contextlib.suppress(OSError):
             suspect_nodes.note_job(task.home, each, job)
 
 
 def hold(task: ActionTask) -> ActionOutcome:
-    """Hold all jobs of the run that wait, so that no more of them burn; what runs goes on."""
+    """Hold all waiting jobs of the run, so that no more of them fail; running ones continue."""
     return _to_waiting("hold", "held", task)
 
 
 def cancel_pending(task: ActionTask) -> ActionOutcome:
-    """Cancel all jobs of the run that wait; what runs goes on."""
+    """Cancel all waiting jobs of the run; running ones continue."""
     return _to_waiting("cancel-pending", "cancelled", task)
 
 
 def _to_waiting(what: str, done: str, task: ActionTask) -> ActionOutcome:
-    """Give each waiting job of the run the same order; those of others are left to their owners."""
+    """Give the same command for each waiting job of the run; jobs of other users are left to them."""
     run = run_of(task)
     words = _words_for(what, run)
     waiting = [job for job in live_job.queued(run, task.users) if job.waiting]
@@ -167,7 +167,7 @@ def _to_waiting(what: str, done: str, task: ActionTask) -> ActionOutcome:
 
 
 def resubmit(task: ActionTask) -> ActionOutcome:
-    """Submit the run's script again, where nothing of it is in the queue and nobody stopped it."""
+    """Submit the run's script again, if nothing of it is in the queue and nobody stopped it."""
     run, script = run_of(task), Path(task.home.path, os.path.expanduser(task.record.action.words[0]))
     if run.backend != "slurm":
         raise WatchdogError("scripts are submitted to Slurm alone: exec your own command instead")
@@ -202,33 +202,33 @@ def resubmit(task: ActionTask) -> ActionOutcome:
 
 
 def _demand(script: str) -> tuple[str, int, str]:
-    """Return partition, least number of nodes and their features that a script asks for."""
+    """Return the partition, least number of nodes and node features that a script asks for."""
     named = slurm.script_options(script)
     partition = named.get("partition") or os.environ.get("SBATCH_PARTITION", "")
     return partition, count(named.get("nodes", "").partition("-")[0]) or 1, named.get("constraint", "")
 
 
 def _submitted(options: Sequence[str], script: Path, found: NodeExclusion) -> tuple[str, str]:
-    """Submit without the nodes; where Slurm refuses that, with them, and return why beside the job's id."""
+    """Submit without the suspect nodes; if Slurm refuses that, with them. Return the job id, and why."""
     if not found.nodes:
         return slurm.sbatch((*options, str(script)), ""), ""
     exclude = f"--exclude={','.join(found.hosts)}"
     try:
         return slurm.sbatch((*options, exclude, str(script)), ""), ""
     except SlurmSilentError:
-        raise  # it may be submitted
+        raise  # it may have been submitted
     except SlurmError as error:
         return slurm.sbatch((*options, str(script)), ""), str(error)
 
 
 def _options(text: str, script: Path, run: Run) -> list[str]:
-    """Name the job after the run, so that it is the run's; start it where the script lies, or says."""
+    """Return options that name the job after the run and start it where its script lies, or as it says."""
     named = slurm.script_options(text)
     return [f"--job-name={run.job_name}", *([] if "chdir" in named else [f"--chdir={script.parent}"])]
 
 
 def _stopped(task: ActionTask, run: Run) -> str:
-    """Return why the run shall not start again, or empty."""
+    """Return why the run must not start again, or empty."""
     touch = switches.read(switch_places.find(str(task.home.path), run.name, "kill"))
     if touch:
         return f"its kill switch is set {touch}"
@@ -268,7 +268,7 @@ def _line(words: tuple[str, ...], job: Job) -> str:
 
 
 def _meant(live: LiveJob, words: tuple[str, ...], task: ActionTask) -> Job:
-    """Return the job that the incident speaks of. WatchdogError where that is not sure."""
+    """Return the job that the incident is about. Raise WatchdogError if that is not certain."""
     if len(live.jobs) > 1:
         lines = ", ".join(_line(words, job) for job in live.jobs)
         raise WatchdogError(f"{len(live.jobs)} jobs of it run, and which one is meant is not known: {lines}")
@@ -279,10 +279,10 @@ def _meant(live: LiveJob, words: tuple[str, ...], task: ActionTask) -> Job:
 
 
 def spare(task: ActionTask, run: Run) -> None:
-    """Raise WatchdogError where the kill switch would stop no job of the incident, but those after it.
+    """Raise WatchdogError if the kill switch would only stop later jobs than the incident's.
 
-    It stays set. A full disk, and a run that is gone, speak of no job. Where the queue does not answer it is
-    pressed.
+    It stays set. A full disk, and a run that is gone, are not about one job. If the queue does not answer,
+    the switch is set.
     """
     if task.record.trigger not in _OF_A_JOB:
         return
@@ -312,7 +312,7 @@ def _terminate(task: ActionTask, run: Run) -> ActionOutcome:
         try:
             os.kill(pid, signal.SIGTERM)
         except ProcessLookupError:
-            continue  # it has ended by itself
+            continue  # it ended by itself
         except PermissionError:
             return ActionOutcome(f"process {pid} is another user's, who alone may: kill {pid}", ok=False)
     return ActionOutcome(

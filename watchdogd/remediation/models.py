@@ -1,4 +1,4 @@
-"""Actions as values: as configured, as recorded from order to outcome, as a task with all that it needs."""
+"""Actions as values: as configured, as recorded from begin to outcome, as a task with all that it needs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from watchdogd.plugin import Advice, Job, Run
 from watchdogd.units import iso
 
 HARMLESS = frozenset({"evidence", "stacks", "save-switch", "annotate"})
-"""Kinds that may happen twice where a crash leaves open whether they happened; all others: once at most."""
+"""Kinds that may be done twice if a crash leaves open whether they were done; all others at most once."""
 BEGUN, DONE, FAILED, SKIPPED, LOST = "begun", "done", "failed", "skipped", "lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Limits of leaving suspect nodes out: how many at most, and for how many seconds each."""
+    """Limits on excluding suspect nodes: how many at most, and for how many seconds each."""
 
     most: int = suspect_nodes.MOST
     lasts: float = suspect_nodes.DAY
@@ -31,11 +31,13 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One entry of `on_hang` and its sisters.
+    """One entry of `on_hang` and the like.
 
-    `kind` is stacks, save-switch, kill-switch, cancel, requeue, hold, cancel-pending, exec, annotate or
-    resubmit; or evidence, which needs no configuration. `words` are the command of `exec`, the script of
-    `resubmit`, the Python of `annotate`. `exclusion`: of a requeue that leaves out suspect nodes.
+    `kind`: stacks, save-switch, kill-switch, cancel, requeue, hold, cancel-pending, exec, annotate or
+        resubmit;
+        or evidence, which needs no configuration.
+    `words`: the command of `exec`, the script of `resubmit`, the Python of `annotate`.
+    `exclusion`: of a requeue that excludes suspect nodes.
     """
 
     kind: str
@@ -44,12 +46,12 @@ class Action:
 
     @property
     def label(self) -> str:
-        """Return its name as people say it; what limits count by."""
+        """Return its name for people; limits are counted by it."""
         return " ".join((self.kind, *self.words))
 
     @property
     def name(self) -> str:
-        """Return what it is called where it failed: `requeue`, or the program that ran."""
+        """Return its name in a failure: `requeue`, or the program that ran."""
         if self.kind == "exec":
             return os.path.basename(self.words[0])
         return _NAMES.get(self.kind, self.kind)
@@ -62,7 +64,7 @@ class Action:
 
     @property
     def harmless(self) -> bool:
-        """Return whether doing it twice is better than not at all."""
+        """Return True if doing it twice is better than not at all."""
         return self.kind in HARMLESS
 
 
@@ -89,10 +91,10 @@ _DEEDS = {
 class ActionRecord:
     """One action for one incident and run: recorded before it is done, and again with its outcome.
 
-    `trigger` is the key that asked for it (`on_hang`), empty for evidence. `state` is `begun`, `done`,
-    `failed`, `skipped` (never begun, and why) or `lost` (nobody knows whether it was done). Times are
-    seconds since the epoch. `short` is the outcome as a first line has it, `why` the reason of a failure, and
-    `by_hand` the command that does it; `owed`: nobody heard of it yet.
+    `trigger`: the key that asked for it (`on_hang`), empty for evidence. Times: seconds since the epoch.
+    `state`: `begun`, `done`, `failed`, `skipped` (never begun, and why) or `lost` (not known whether done).
+    `short`: the outcome in a first line. `why`: the reason of a failure. `by_hand`: the command that does it.
+    `owed`: it was not reported yet.
     """
 
     incident: int
@@ -110,7 +112,7 @@ class ActionRecord:
 
     @property
     def key(self) -> tuple[int, str, str]:
-        """Return what makes it one action: it is done once."""
+        """Return the identity of an action, which is done only once."""
         return self.incident, self.run, self.action.label
 
     @property
@@ -119,12 +121,12 @@ class ActionRecord:
 
     @property
     def weight(self) -> tuple[bool, bool]:
-        """Order of outcomes, the heaviest first: what was not done, and of that what changes a job."""
+        """Sort key of outcomes, the heaviest first: failures, and among those the ones that change a job."""
         return self.state == DONE, self.action.harmless
 
     @property
     def said(self) -> ActionWords:
-        """Return its outcome as a first line has it: `job 501 requeued`, `requeue FAILED: access denied`."""
+        """Return its outcome in a first line: `job 501 requeued`, `requeue FAILED: access denied`."""
         kind = self.action.kind
         if self.state == LOST:
             return ActionWords(f"not known whether {_DEEDS.get(kind, f'{self.action.label} was done')}")
@@ -136,7 +138,7 @@ class ActionRecord:
         return ActionWords(f"{self.action.name} {verdict.get(self.state, 'begun')}", self.why or self.outcome)
 
     def advice(self, job_name: str) -> Advice | None:
-        """Return what to do by hand where it was not done, or may not have been."""
+        """Return what to do by hand if it was not done, or may not have been."""
         if self.state not in (FAILED, SKIPPED, LOST):
             return None
         own = {"stacks": "stacks", "kill-switch": "kill-switch", "save-switch": "save-switch"}
@@ -158,7 +160,7 @@ class ActionRecord:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> ActionRecord:
-        """Read what `as_json` gave. KeyError, TypeError or ValueError where it is something else."""
+        """Read what `as_json` returned. Raise KeyError, TypeError or ValueError for anything else."""
         said = kept["action"]
         exclusion = Exclusion(**said["exclusion"]) if said.get("exclusion") else None
         action = Action(str(said["kind"]), tuple(map(str, said["words"])), exclusion)
@@ -175,12 +177,13 @@ class ActionRecord:
 
 @dataclass(frozen=True, slots=True)
 class ActionTask:
-    """`run` is None for an incident of no run. `log` is its log, `written` by watchdogd, and none of it.
+    """An action with all that it needs.
 
-    `users` are those whose jobs count, `queue` the run's jobs as the round saw them, `gpus` how many each
-    node has, 0 where it is not configured, `recorder` what its dumps of PyTorch's Flight Recorder begin with,
-    where that is configured; `suspect_for`: seconds for which a suspect node is left out. `ending` is set
-    when watchdogd ends and waits no longer.
+    `run`: None for an incident without a run. `log`: the run's log; `written`: files that watchdogd writes.
+    `users`: users whose jobs count. `queue`: the run's jobs as the round saw them.
+    `gpus`: number on each node, 0 if not configured. `recorder`: configured beginning of the paths of Flight
+        Recorder's dumps. `suspect_for`: seconds for which a suspect node is excluded.
+    `ending`: set when watchdogd ends and does not wait any longer.
     """
 
     record: ActionRecord
@@ -199,10 +202,10 @@ class ActionTask:
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """Outcome in one line, with further lines of evidence; `ok` is False where it failed.
+    """Outcome in one line, with further lines of evidence; `ok` is False for a failure.
 
-    `short` is the outcome as a first line has it (`job 501 requeued`); left out: `text` stands there. Of a
-    failure `why` is the reason in few words, `by_hand` the command that does it.
+    `short`: the outcome in a first line (`job 501 requeued`), by default `text`. For a failure, `why` is the
+    reason in a few words and `by_hand` the command that does it.
     """
 
     text: str
@@ -214,7 +217,7 @@ class ActionOutcome:
 
 
 def incident_as_json(task: ActionTask) -> dict[str, Any]:
-    """Describe the incident as JSON: with its details, the trigger, and where the evidence is."""
+    """Return the incident as JSON, with its details, the trigger, and the path of the evidence."""
     incident = task.incident
     return {
         "id": incident.id,

@@ -1,7 +1,7 @@
-"""From what NCCL's RAS says on the nodes of a job to suspects. Pure.
+"""Suspects by the reports of NCCL's RAS on the nodes of a job. Pure.
 
-Each node's RAS was asked for itself: what only some of them say, or what is said while counts still grow
-anywhere, is not sure.
+Each node's RAS was asked separately. What only some of them report, or what is reported while any counts
+still grow, is not certain.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ SOURCE = "NCCL"
 
 
 def of_stalled(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[Suspect]:
-    """Return whom RAS accuses of a stall.
+    """Yield the ranks that RAS accuses of a stall.
 
-    Who launched fewest may wait for its own GPU while others run ahead: not sure where that one is busy, and
-    rather not where that one waits.
+    A rank that launched fewest may wait for its own GPU while others run ahead: it is uncertain if that GPU
+    is busy, and improbable if that GPU waits.
     """
     nodes = _own(nodes, silent)
     places, charges = _Places.of(nodes, silent), _charges(nodes)
@@ -53,7 +53,7 @@ def of_stalled(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iter
 
 
 def of_slow(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
-    """Return who launched less than the others most of the time."""
+    """Yield the ranks that launched fewer operations than the others most of the time."""
     nodes = _own(nodes)
     places = _Places.of(nodes, ())
     for each in dict.fromkeys(each for node in nodes for each in node.lagging):
@@ -61,7 +61,7 @@ def of_slow(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
 
 
 def unreached(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> set[str]:
-    """Return the nodes that miss each other's processes, which their own RAS does hear."""
+    """Return the nodes that miss each other's processes although their own RAS sees these."""
     places, charges, missed = _Places.of(nodes, silent), _charges(nodes), defaultdict(set)
     for node in nodes:
         for each in node.accused:
@@ -72,7 +72,7 @@ def unreached(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> set[s
 
 
 def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[str]:
-    """Return what NCCL says beside whom it accuses."""
+    """Yield what NCCL reports without accusing anybody."""
     nodes = _own(nodes, silent)
     heard = [each for each in nodes if each.ras]
     if apart := unreached(nodes, silent):
@@ -88,16 +88,16 @@ def notes(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> Iterator[
 
 
 def world(nodes: Sequence[NodeRanks]) -> int | None:
-    """Return how many ranks the run has, as its processes were told."""
+    """Return how many ranks the run has according to its processes' environment."""
     sizes = {count(each.env.get("WORLD_SIZE", "")) for node in nodes for each in node.processes} - {None}
     return sizes.pop() if len(sizes) == 1 else None
 
 
 def held_up(nodes: Sequence[NodeRanks]) -> dict[tuple[str, int | None], tuple[int, ...]]:
-    """Return node and number of the GPUs that wait for others' → the processes on it.
+    """Map (node, GPU) of GPUs that wait for others to the processes on them.
 
-    What has nothing to compute but waits is held up by others: a process that is stuck leaves its GPU idle.
-    GPUs that several ranks share tell of none.
+    A process that only waits is held up by others: one that is stuck leaves its GPU idle. GPUs shared by
+    several ranks say nothing.
     """
     return {
         (node.node, gpu.index): gpu.pids
@@ -111,10 +111,10 @@ def held_up(nodes: Sequence[NodeRanks]) -> dict[tuple[str, int | None], tuple[in
 def _passed(
     nodes: Sequence[NodeRanks], places: _Places, held: Collection[tuple[str, int | None]]
 ) -> set[str]:
-    """Return the communicator of the whole run in which some have passed by what all others wait in.
+    """Return the communicator of the whole run in which some are past the operation that all others wait in.
 
-    Those have launched that, too, by its number: so it was another operation. Only where no other one accuses
-    anybody.
+    By number these have launched that one too, so it was another operation. Only if no other communicator
+    accuses anybody.
     """
     accused = [each for node in nodes for each in node.accused]
     at = {
@@ -128,7 +128,7 @@ def _passed(
 
 
 def _own(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> list[NodeRanks]:
-    """Return the nodes without answers that speak of other nodes: another job's RAS listens on that port."""
+    """Return the nodes, without answers about other nodes: another job's RAS uses that port."""
     known = {address for node in nodes for address in node.addresses}
     return [
         replace(node, ras="", accused=(), lagging=(), moving=False)
@@ -139,19 +139,19 @@ def _own(nodes: Sequence[NodeRanks], silent: Collection[str] = ()) -> list[NodeR
 
 
 def _size(nodes: Sequence[NodeRanks], silent: Collection[str]) -> int | None:
-    """Return how many ranks the run has: as it was told, else as RAS knows, where all nodes answered."""
+    """Return the number of ranks: from the environment, else from RAS if all nodes answered."""
     seen = max((node.total for node in nodes if node.ras), default=0)
     return world(nodes) or (None if silent else max(seen, sum(len(node.processes) for node in nodes)) or None)
 
 
 def _charges(nodes: Sequence[NodeRanks]) -> dict[str, set[Hashable]]:
-    """Return node → what its RAS says, of the nodes where one answered."""
+    """Map each node that answered to its RAS's accusations."""
     return {node.node: {(each.how, each.process) for each in node.accused} for node in nodes if node.ras}
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Places of the processes of a job: `names` of nodes by address, where only one has it."""
+    """Places of a job's processes: `names` of nodes by address, for addresses of only one node."""
 
     names: dict[str, str]
     elsewhere: str
@@ -174,22 +174,22 @@ class _Places:
         )
 
     def node_of(self, host: str) -> str:
-        """Return the node with this address: one that no node has is the silent one's, where that is one."""
+        """Return the node with this address; an unknown one belongs to the silent node, if there is one."""
         if host in self.names:
             return self.names[host]
         return self.elsewhere if self.elsewhere and host and host not in self.shared else host
 
     def may_wait(self, each: Accused) -> bool:
-        """Return whether a rank that is behind in a part of the run may wait for a message from another part.
+        """Return True if a rank that is behind in a part of the run may wait for another part's message.
 
-        NCCL counts collectives alone, none of what ranks send one another, as the stages of a pipeline do.
+        NCCL counts only collectives, not what ranks send one another, such as the stages of a pipeline.
         """
         return each.how == BEHIND and (each.size is None or each.size != self.size)
 
     def accusation(self, each: Accused, sure: bool) -> Suspect:
-        """Accuse a rank of the run where its communicator spans that, else the one whose process it is.
+        """Accuse a rank of the run if its communicator spans the run, else the rank of its process.
 
-        Numbers of processes are those of containers, so that several on a node may have the same.
+        Process ids are those of containers, so several on one node may have the same.
         """
         member, node = each.member, self.node_of(each.member.host)
         here = [own for name, own in self.processes if name == node and member.pid in own.pids]
@@ -197,7 +197,7 @@ class _Places:
         rank = process.rank if process else None
         whole = member.rank is not None and each.size is not None and each.size == self.size
         if whole and rank not in (None, member.rank):
-            sure = False  # it numbers its ranks in another order
+            sure = False  # it may number its ranks in another order
         elif whole:
             rank, process = member.rank, None
             mine = [(name, own) for name, own in self.processes if own.rank == rank]

@@ -1,4 +1,4 @@
-"""Nodes that a job is to leave out beside those of its owner. Pure."""
+"""Nodes that a job excludes in addition to those of its owner. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from watchdogd.batch import scontrol, slurm, slurmtext
 
 @dataclass(frozen=True, slots=True)
 class NodeExclusion:
-    """The host list that the job gets, which `nodes` are new in it, and what else is to be said.
+    """The host list for the job, which `nodes` are new in it, and what else to say.
 
     `refused`: why its list stays as it is.
     """
@@ -22,7 +22,7 @@ class NodeExclusion:
 
 
 def of_script(script: str, suspects: Collection[str]) -> NodeExclusion:
-    """Return what a submission of the script leaves out; on the command line ours wins over the script's."""
+    """Return the exclusion for submitting a script; on the command line ours overrides the script's."""
     named = slurm.script_options(script)
     own, asked = named.get("exclude", "").strip(","), named.get("nodelist", "")
     if slurm.is_heterogeneous(script):
@@ -35,7 +35,7 @@ def of_script(script: str, suspects: Collection[str]) -> NodeExclusion:
 
 
 def of_job(shown: str, suspects: Collection[str], written: Collection[str]) -> NodeExclusion:
-    """Return what a job in `scontrol show job` leaves out; `written` is what watchdogd put there before."""
+    """Return the exclusion for a job in `scontrol show job`; `written`: what watchdogd put there before."""
     if scontrol.is_heterogeneous(shown):
         return NodeExclusion(refused="it is a heterogeneous job")
     before = slurmtext.expand_hostlist(scontrol.excluded(shown))
@@ -46,10 +46,10 @@ def of_job(shown: str, suspects: Collection[str], written: Collection[str]) -> N
 def as_many_as_fit(
     found: NodeExclusion, ours: Sequence[str], usable: Collection[str], needed: int
 ) -> NodeExclusion:
-    """Leave out no more than leaves the job `needed` nodes of those that are `usable`; none: not known.
+    """Exclude so few nodes that the job still has the `needed` ones among those `usable` (none: not known).
 
-    Slurm takes a longer list, and lets the job wait for ever. `ours`: what watchdogd leaves out, the newest
-    first: the oldest suspicion is dropped first.
+    Slurm would accept a longer list and let the job wait for ever. `ours`: the nodes that watchdogd excludes,
+    the newest first; the oldest suspects are dropped first.
     """
     hosts, stays = [*slurmtext.expand_hostlist(",".join(found.hosts))], []
     for node in reversed(ours):
@@ -67,7 +67,7 @@ def as_many_as_fit(
 def _beside(
     kept: Iterable[str], before: Collection[str], asked: str, suspects: Collection[str]
 ) -> NodeExclusion:
-    """Add the suspects; those that the job asks for by name stay: Slurm would refuse it without them."""
+    """Add the suspects, except nodes that the job asks for by name, which Slurm would refuse to exclude."""
     wanted = set(slurmtext.expand_hostlist(asked))
     new = tuple(node for node in suspects if node not in before and node not in wanted)
     stays = [node for node in suspects if node in wanted]

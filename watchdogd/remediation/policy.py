@@ -1,8 +1,8 @@
-"""Policy of actions: pure, from open incidents, limits and what was done to the next actions.
+"""Policy of actions: from open incidents, limits and past actions to the next ones. Pure.
 
-Of each incident one action is taken at a time, in the order in which they are configured: stacks before the
-requeue that ends what they show. Each is decided anew in the round in which it begins, so that an incident
-which has ended, or which somebody took, stops the rest.
+Each incident has one action at a time, in the configured order: stacks come before the requeue that ends what
+they show. Each is decided anew in the round in which it begins, so that an incident that has ended, or was
+acknowledged, stops the rest.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from watchdogd.system.clock import fresh
 
 DAY = 86400.0
 REST = 600.0
-"""Seconds until an action is repeated for a run, whatever asks for it: what it changed takes time to show."""
+"""Seconds before any action on a run is repeated, whatever asks for it: effects take time to show."""
 GATHERED = 60.0
 """Seconds for which the evidence of one incident serves others of the same run."""
 _FREE = frozenset({"evidence", "exec", "annotate"})
-"""Kinds that change nothing of the run by themselves, and so need no rest."""
+"""Kinds that change nothing about the run and so need no rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """An incident that asks for something: of a run (empty: of none), by a key, in this order."""
+    """An incident that asks for actions: for a run (empty: none), by a key, in this order."""
 
     incident: int
     run: str
@@ -36,9 +36,9 @@ class ActionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ActionLimits:
-    """Rules that hold for all: `max_per_day` of each action for each run within any 24 hours.
+    """Limits on all actions: `max_per_day` of each action for each run within any 24 hours.
 
-    `certain`: it is known what was done before; where not, only what is harmless is done.
+    `certain`: it is known what was done before; if not, only harmless actions are done.
     """
 
     max_per_day: int = 3
@@ -49,9 +49,9 @@ class ActionLimits:
 def decide(
     cases: Iterable[ActionRequest], past: Sequence[ActionRecord], rules: ActionLimits, now: float, room: int
 ) -> list[ActionRecord]:
-    """Choose the actions to begin, `room` at most, and those that are skipped, with the reason.
+    """Return the actions to begin, at most `room`, and the skipped ones with the reason.
 
-    `past` are all actions that are remembered.
+    `past` are all remembered actions.
     """
     known = {record.key: record for record in past}
     ordered: list[ActionRecord] = []
@@ -75,7 +75,7 @@ def decide(
 def pending(
     cases: Iterable[ActionRequest], past: Iterable[ActionRecord]
 ) -> Iterator[tuple[ActionRequest, Action, float | None]]:
-    """Yield what is asked for and not ended: who asks, the action, and when it began (None: to come)."""
+    """Yield what is asked for and not finished: request, action, and when it began (None: not yet)."""
     known = {deed.key: deed for deed in past}
     for case in cases:
         for action in case.actions:
@@ -87,7 +87,7 @@ def pending(
 def forget(
     past: Iterable[ActionRecord], open_incidents: frozenset[int], now: float
 ) -> tuple[ActionRecord, ...]:
-    """Return those that still matter: of the last day, of incidents that are open, or under way."""
+    """Return the actions that still matter: of the last day, of open incidents, or running."""
     return tuple(
         record
         for record in past
@@ -96,7 +96,7 @@ def forget(
 
 
 def _turn(case: ActionRequest, action: Action, known: dict[tuple[int, str, str], ActionRecord]) -> bool:
-    """Evidence comes first: what is done may destroy it."""
+    """Return the sort key: evidence first, since actions may destroy it."""
     if action == EVIDENCE:
         return True
     return all(
@@ -109,7 +109,7 @@ def _turn(case: ActionRequest, action: Action, known: dict[tuple[int, str, str],
 def _ordered(
     case: ActionRequest, action: Action, past: Sequence[ActionRecord], rules: ActionLimits, now: float
 ) -> ActionRecord | None:
-    """Return the action, begun or skipped; None where it has to wait."""
+    """Return the action, begun or skipped; None if it must wait."""
     record = ActionRecord(case.incident, case.run, case.trigger, action, now)
     if action == EVIDENCE:
         other = _gathered(record, past)
@@ -127,12 +127,12 @@ def _ordered(
 
 
 def _counts(record: ActionRecord) -> bool:
-    """Return whether it was done, or may have been."""
+    """Return True if it was done, or may have been."""
     return record.state in (BEGUN, DONE, FAILED, LOST)
 
 
 def _gathered(record: ActionRecord, past: Sequence[ActionRecord]) -> int | None:
-    """Return another incident of the run whose evidence was gathered just now."""
+    """Return another incident of the run whose evidence was collected just now."""
     for each in past:
         same = each.action == EVIDENCE and each.run == record.run and each.state in (BEGUN, DONE)
         if same and record.run and fresh(each.at, record.at, GATHERED):
@@ -145,9 +145,9 @@ def _skipped(record: ActionRecord, why: str) -> ActionRecord:
 
 
 def uses(disk: str, places: Iterable[str]) -> bool:
-    """Return whether one of a run's files (wildcards allowed) lies under a disk's path.
+    """Return True if one of a run's files (wildcards allowed) is below a disk's path.
 
-    By the paths as they are written: links are not followed, since the file system may hang.
+    Paths are compared as written: links are not followed, since the file system may hang.
     """
     top = os.path.normpath(disk).rstrip("/") + "/"
     return any(_plain(place).startswith(top) for place in places if place)

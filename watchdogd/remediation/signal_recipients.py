@@ -1,6 +1,6 @@
-"""Recipients of a signal for a program: it, or the processes under it that know what to do with the signal.
+"""Recipients of a signal to a program: the program, or the processes below it that handle the signal.
 
-A launcher or a shell that does not take SIGUSR1 would die of it, and leave its ranks running without it.
+A launcher or shell that does not handle SIGUSR1 would die of it and leave its ranks running alone.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import os
 import re
 import signal
 
-TYPE_CHECKING = False  # without the import of typing: see watchdogd/cli/__init__.py
+TYPE_CHECKING = False  # without importing typing: see watchdogd/cli/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 HARMLESS = frozenset({signal.SIGCONT, signal.SIGWINCH})
-"""Those that end nobody who does not take them (signal(7))."""
+"""Signals that end nobody who does not handle them (signal(7))."""
 
 
 def recipients(pid: int, number: int) -> list[int]:
-    """Choose the process itself where it survives the signal, else the nearest below that take it.
+    """Return the process itself if it survives the signal, else the nearest below that handle it.
 
-    Where none does, all of them, the program itself first, whose exit code says of what it ended: they end
-    together, and none is orphaned. So nobody gets it where one of them ignores it and would go on alone.
+    If none does, return all of them, the program first, since its exit code then names the signal: they end
+    together, and none is orphaned. But return none if one of them ignores the signal and would go on alone.
     """
     if number in HARMLESS or takes(pid, number):
         return [pid]
@@ -33,15 +33,15 @@ def recipients(pid: int, number: int) -> list[int]:
 
 
 def takes(pid: int, number: int) -> bool:
-    """Return whether a process handles a signal, or blocks it to wait for it (proc(5): SigCgt, SigBlk).
+    """Return True if a process handles a signal, or blocks it to wait for it (proc(5): SigCgt, SigBlk).
 
-    True where that cannot be read: then nobody else is to get it in its place.
+    True if that cannot be read: then nobody else is to get it instead.
     """
     return _set(pid, "(?:Cgt|Blk)", number) is not False
 
 
 def _set(pid: int, masks: str, number: int) -> bool | None:
-    """Return whether a signal is in one of a process's masks, None where they cannot be read."""
+    """Return True if a signal is in one of a process's masks; None if they cannot be read."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             found = re.findall(rf"^Sig{masks}:\s*(\w+)", file.read(), re.MULTILINE)
@@ -51,7 +51,7 @@ def _set(pid: int, masks: str, number: int) -> bool | None:
 
 
 def _nearest(pid: int, number: int, below: Mapping[int, list[int]]) -> Iterator[int]:
-    """Yield the nearest that take it, not those under one: it passes on to its workers what they need."""
+    """Yield the nearest that handle it, not the processes below those: they pass on what these need."""
     for child in below.get(pid, ()):
         if takes(child, number):
             yield child
@@ -66,13 +66,13 @@ def _descendants(pid: int, below: Mapping[int, list[int]]) -> Iterator[int]:
 
 
 def _below() -> dict[int, list[int]]:
-    """Return the children of each process of this machine, by the parent that each names (proc(5))."""
+    """Map each process of this machine to its children (proc(5))."""
     found: dict[int, list[int]] = {}
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
                 parent = int(file.read().rpartition(b")")[2].split()[1])
         except (OSError, IndexError):
-            continue  # it has ended meanwhile
+            continue  # it has just ended
         found.setdefault(parent, []).append(int(name))
     return found

@@ -1,6 +1,7 @@
-"""Who slows a run down that gets on: by NCCL's counts, Guards' looks at their loops, GPUs and links. Pure.
+"""Suspects of slowing down a run: by NCCL's counts, Guards' looks at their loops, GPUs and links. Pure.
 
-Ranks in step take the same time for one: what tells is how much of it each spends while the others wait.
+Ranks in step take equally long for a step; what differs is how much of it each spends at work while the
+others wait.
 """
 
 from __future__ import annotations
@@ -22,32 +23,36 @@ from watchdogd.stacks import stack_folding
 from watchdogd.stacks.stack_folding import Process
 
 STEPS, LOOKS, WAITS = 3, 12, 0.5
-"""Steps and looks from which a rank is measured, and the share of looks in which others wait, at least."""
+"""Least number of steps and of looks by which a rank is measured, and the share of looks in which the others
+must wait."""
 APART, CHANCE = 0.3, 0.001
-"""Share of its looks by which who is slow waits less than the others, at least, and how likely chance alone
-may make one of all ranks seem so."""
+"""APART: share of its looks by which a slow rank must wait less than the others. CHANCE: how probable it may
+be that any rank seems so by chance."""
 LONGER, BEHIND = 1.25, 2
-"""Times the others' step of who is slow where ranks are not in step, and by how many steps it is behind."""
+"""If ranks are not in step: how many times as long as the others' a slow rank's step is, and how many steps
+it is behind."""
 BUSY, SLOW_CLOCK, LOW_CAP, LIKE_POWER, PEERS = 50.0, 0.8, 0.9, 0.8, 4
-"""Per cent of utilisation from which a GPU works; the shares of its peers' clock and power limit below which
-it is slow, that of its power which they draw at least, and how many there are at least, itself among them."""
+"""Per cent of utilisation from which a GPU counts as working; shares of its peers' clock and power limit
+below which it is slow; share of its power that its peers must draw; least number of peers, including
+itself."""
 AT_CAP, MOMENT = 0.95, 0.5
-"""Share of its power limit from which heavier work alone may slow a GPU down, and of its peers' clock below
-which its own is that of a moment, where it draws as much as they do."""
+"""AT_CAP: share of its power limit above which heavier work alone may slow a GPU down. MOMENT: share of its
+peers' clock below which its own is only momentary, if it draws as much as they do."""
 HOTTER, TOO_HOT = 20.0, 3.0
-"""Degrees above its peers at which a GPU is hot, and below its slowdown at which heat may slow it down."""
+"""Degrees above its peers from which a GPU is hot; degrees below its slowdown from which heat may slow it
+down."""
 GPU, GUARD, LINK = "GPU", "Guard", "link"
 
 
 def few(part: int, whole: int) -> bool:
-    """Return whether so many stand out of the whole: fewer than half, or one of two."""
+    """Return True if so many are a minority of the whole: fewer than half, or one of two."""
     return 0 < 2 * part < whole or (part, whole) == (1, 2)
 
 
 def of_slow(nodes: Sequence[NodeRanks], guards: Sequence[Process]) -> Iterator[Suspect]:
-    """Return who may slow the run down; a rank or node with what is wrong with its GPU is sure.
+    """Return the suspects of slowness; a slow rank or node whose own GPU has a fault is a certain one.
 
-    What is wrong with other GPUs says little where it is measured who is slow.
+    Faults of other GPUs mean little once it is measured who is slow.
     """
     gpus = [*_of_gpus(nodes)]
     measured = [*((each, "") for each in nccl_suspects.of_slow(nodes)), *_of_guards(guards)]
@@ -67,9 +72,9 @@ def of_slow(nodes: Sequence[NodeRanks], guards: Sequence[Process]) -> Iterator[S
 
 
 def _of_guards(guards: Sequence[Process]) -> Iterator[tuple[Suspect, str]]:
-    """Compare the ranks that were measured over several steps; of a whole node, that one is named.
+    """Compare the ranks measured over several steps; if a whole node is slow, it is named.
 
-    With each suspect goes where it stands most of the time.
+    Each suspect comes with the place where it stands most of the time.
     """
     found = {
         each: each.looks
@@ -93,9 +98,9 @@ def _of_guards(guards: Sequence[Process]) -> Iterator[tuple[Suspect, str]]:
 
 
 def _behind(found: Mapping[Process, LoopLooks]) -> list[Process]:
-    """Return who takes longer for a step and is left behind: where ranks are not in step.
+    """Return the ranks with longer steps that fall behind, if ranks are not in step.
 
-    Not for sure: it may have work of its own, whose steps are others.
+    They are not certain, since they may have work of their own, with other steps.
     """
     if len(found) < 2:
         return []
@@ -109,7 +114,7 @@ def _behind(found: Mapping[Process, LoopLooks]) -> list[Process]:
 
 
 def _own_work(found: Mapping[Process, LoopLooks]) -> list[Process]:
-    """Return who is at work of its own in looks in which the others wait in most of theirs."""
+    """Return the ranks that do work of their own in looks in which the others mostly wait."""
     shares = {each: _share(looks) for each, looks in found.items()}
     usual = median(shares.values()) if len(shares) > 2 else min(shares.values(), default=1.0)
     if usual > 1 - WAITS:
@@ -124,13 +129,13 @@ def _own_work(found: Mapping[Process, LoopLooks]) -> list[Process]:
 
 
 def _error(share: float, number: int) -> float:
-    """Return the standard error of the difference of two shares of so many looks, one of them this."""
+    """Return the standard error of the difference of two shares, each of `number` looks."""
     share = max(share, 1 / number)
     return sqrt(2 * share * (1 - share) / number)
 
 
 def _seconds(found: Mapping[Process, LoopLooks], *, apart: bool) -> Iterator[tuple[Process, float]]:
-    """Yield each rank's seconds a step: those of its own, where all are in step."""
+    """Yield each rank's seconds for a step; if all are in step, only those of its own work."""
     for each, looks in found.items():
         yield each, looks.step_seconds * (1.0 if apart else _share(looks))
 
@@ -141,7 +146,7 @@ def _share(looks: LoopLooks) -> float:
 
 
 def _by_node(slow: Sequence[Process], found: Iterable[Process]) -> Iterator[list[Process]]:
-    """Yield the ranks of a node together where all of them are slow, and others are elsewhere; else each."""
+    """Yield ranks grouped by node if all of a node are slow and others are elsewhere; else one by one."""
     everywhere = Counter(each.node for each in found)
     for node, number in Counter(each.node for each in slow).items():
         here = [each for each in slow if each.node == node]
@@ -170,9 +175,10 @@ def _explained(slow: Suspect, why: Suspect, *, own: bool) -> Suspect:
 def _of_its_gpu(
     slow: Suspect, gpus: Sequence[Suspect], nodes: Sequence[NodeRanks]
 ) -> tuple[Suspect, bool] | None:
-    """Return what is wrong with the GPU on which its process is, and that it is its own.
+    """Return a fault of the suspect's GPU, and whether it is its own.
 
-    Any of its node counts where the node is slow as one, or where nobody tells whose it is: not as its own.
+    For a whole node, any of its GPUs is its own. If nobody knows which GPU is whose, any GPU of the node
+    counts, with False.
     """
     here = [node for node in nodes if short(node.node) == short(slow.node)]
     ranks = [each for node in here for each in node.processes if each.rank == slow.rank]
@@ -195,7 +201,7 @@ def _of_its_gpu(
 
 
 def _of_gpus(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
-    """Accuse GPUs that slow themselves down, and those that are slower or hotter than peers at like work."""
+    """Accuse GPUs that slow themselves down, or are slower or hotter than peers with similar work."""
     gpus = [(node.node, gpu) for node in nodes for gpu in node.gpus]
     slowed = [(node, gpu) for node, gpu in gpus if gpu.throttled]
     if few(len(slowed), len(gpus)):
@@ -234,7 +240,7 @@ def _beside(gpu: Gpu, busy: Sequence[Gpu]) -> Iterator[Suspect]:
 def _odd(
     own: float | None, peers: Iterable[float | None], stands_out: Callable[[float, float], bool]
 ) -> float | None:
-    """Return what is usual among the peers, itself among them, where it stands out as few of them do."""
+    """Return the usual value among the peers, including itself, if it is one of few that differ."""
     known = [each for each in peers if each is not None]
     usual = median(known) if len(known) >= PEERS else None
     if own is None or usual is None or not stands_out(own, usual):
@@ -243,25 +249,25 @@ def _odd(
 
 
 def _works(gpu: Gpu) -> bool:
-    """Return whether it computes: one that waits for others is as busy, at a power near idle."""
+    """Return True if it computes; a GPU that waits for others is as busy, at a power near idle."""
     waits = gpu.power_w is not None and gpu.power_w <= activity.NEAR_IDLE * (gpu.power_cap_w or 0.0)
     return (gpu.utilisation or 0.0) >= BUSY and bool(gpu.clock_mhz) and not waits
 
 
 def of_links(nodes: Sequence[NodeRanks]) -> Iterator[Suspect]:
-    """Accuse the few nodes whose links count errors while they are looked at; a few errors are normal."""
+    """Accuse the few nodes whose links count errors during the look; a few errors are normal."""
     for name, most in _odd_links({node.node: node.links for node in nodes}):
         yield Suspect(LINK, f"counts errors on a link just now ({most})", ASIDE, node=name)
 
 
 def notes(nodes: Sequence[NodeRanks]) -> Iterator[str]:
-    """Return what the NVLinks of few nodes have counted, which may be months old and accuses nobody."""
+    """Yield the NVLink errors of few nodes; they may be months old and accuse nobody."""
     for name, most in _odd_links({node.node: node.nvlinks for node in nodes}):
         yield f"{LINK}: node {name} counted errors since its driver was loaded ({most})"
 
 
 def _odd_links(counted: Mapping[str, Mapping[str, int]]) -> Iterator[tuple[str, str]]:
-    """Yield the few nodes with errors, and the most frequent one of each."""
+    """Yield the few nodes with errors, each with its most frequent error."""
     bad = {node: errors for node, errors in counted.items() if errors}
     for node, errors in bad.items() if few(len(bad), len(counted)) or len(counted) == 1 else ():
         name, number = max(errors.items(), key=lambda each: each[1])

@@ -1,7 +1,7 @@
-"""Inquiry into who holds a run up, on its nodes and of its Guards, once a stall is confirmed.
+"""Inquiry into who holds a run up, by its nodes and Guards, once a stall is confirmed.
 
-It comes before the report, and only reads. All is asked at once; what has not come within PATIENCE is left
-behind, and the message goes with what is there.
+It comes before the report and only reads. Everything is asked at once; what has not come within PATIENCE is
+left behind, and the message goes out with what there is.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from watchdogd.system.pathname import file_name
 from watchdogd.system.smallfile import read_head
 
 PATIENCE = 9.3
-"""Seconds from the confirmation of a stall to its message, at most."""
+"""Longest time in seconds from the confirmation of a stall to its message."""
 MOST = 8
-"""Runs that are asked about in one round: more that stall at once have one cause, which is none of theirs."""
+"""Runs inquired about in one round: if more stall at once, the cause is none of theirs."""
 _NODES, _GUARDS, _LISTING = 8.5, 8.0, 0.2
 _BEAT = 1 << 16
 """Bytes of a heartbeat that are read."""
 _STARTING = 2.0
-"""Seconds of a node's deadline that starting there and collecting may take."""
+"""Seconds of a node's deadline reserved for starting there and collecting."""
 
 Attempt = Callable[[Callable[[], bool]], bool]
 
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StallInquiry:
-    """An event to be told of a run that stalls or is slow, what its check said, and what is known of the run.
+    """The event about a run that stalls or is slow, its check's result, and what is known of the run.
 
     `stacks`: its `on_hang` takes stacks.
     """
@@ -68,9 +68,9 @@ class StallInquiry:
 
 @dataclass(slots=True)
 class RunEvidence:
-    """Evidence of one run; each part is set once, whole, by the thread that asks for it.
+    """Evidence about one run; each part is set once, as a whole, by the thread that asks for it.
 
-    `beats`: nodes, by their short names, and processes whose Guards left a heartbeat.
+    `beats`: nodes (by their short names) and processes whose Guards sent heartbeats.
     """
 
     nodes: tuple[NodeRanks, ...] = ()
@@ -116,9 +116,9 @@ def with_evidence(
     events: Iterable[IncidentEvent],
     attempt: Attempt = lambda function: function(),
 ) -> tuple[IncidentEvent, ...]:
-    """Return the events, those of `stalls` with whom the evidence names, after PATIENCE seconds at most.
+    """Return the events, those of `stalls` with the suspects, after at most PATIENCE seconds.
 
-    Beyond MOST runs nobody is asked: what their checks said is all that is known of them. `attempt` runs a
+    At most MOST runs are inquired about; for others, only their checks' results are known. `attempt` runs a
     look at home within a deadline.
     """
     until = time.monotonic() + PATIENCE
@@ -139,10 +139,10 @@ def with_evidence(
 def _ways(
     task: ActionTask, attempt: Attempt, until: float
 ) -> Iterator[Callable[[ActionTask, RunEvidence], None]]:
-    """Yield how a run is asked about: the message waits for a thread each."""
+    """Yield the ways to ask about a run, each for a thread that the message waits for."""
     if any(job.working for job in task.queue):
         yield _ask_nodes
-    with contextlib.suppress(WatchdogError, OSError):  # home may be gone, and what Guards write with it
+    with contextlib.suppress(WatchdogError, OSError):  # home may be gone, and the Guards' files with it
         if time.monotonic() < until and attempt(partial(_has_guards, task)):
             yield _ask_guards
 
@@ -150,7 +150,7 @@ def _ways(
 def _begun(
     ask: Callable[[ActionTask, RunEvidence], None], task: ActionTask, seen: RunEvidence
 ) -> threading.Thread | None:
-    """Begin on a thread that is left behind where it hangs; None where there is none to be had."""
+    """Start a thread that is left behind if it hangs; None if none can be started."""
 
     def run() -> None:
         try:
@@ -167,7 +167,7 @@ def _begun(
 
 
 def _named(stall: StallInquiry, seen: RunEvidence, until: float) -> IncidentEvent:
-    """Name the suspect, which the first line keeps, and put what is known of it below."""
+    """Name the suspect in the first line, and add what is known about it below."""
     event, result, task, run = stall.event, stall.result, stall.task, stall.task.record.run
     slow = result.kind == SLOW
     try:
@@ -179,7 +179,7 @@ def _named(stall: StallInquiry, seen: RunEvidence, until: float) -> IncidentEven
             listing = partial(put_under_suspicion, task.home, task.run, hosts, found, why, task.suspect_for)
             if thread := _begun(lambda _task, _seen: listing(), task, seen):
                 thread.join(max(until + _LISTING - time.monotonic(), 0.0))
-    except Exception:  # a fault of ours: the message goes without it
+    except Exception:  # an internal error: the message goes out without it
         log.exception("evidence of %s", run)
         return event
     asides = [*event.notes, *([seen.closed] if seen.closed and not lines else [])]
@@ -196,7 +196,7 @@ def _named(stall: StallInquiry, seen: RunEvidence, until: float) -> IncidentEven
 
 
 def hosts_of(jobs: Iterable[Job]) -> dict[str, str]:
-    """Return the nodes of the jobs that work: short name → the batch system's."""
+    """Return the nodes of the running jobs: short name → the batch system's name."""
     working = (node for job in jobs if job.working for node in slurmtext.expand_hostlist(job.nodes))
     return {short(node): node for node in working}
 
@@ -204,10 +204,10 @@ def hosts_of(jobs: Iterable[Job]) -> dict[str, str]:
 def put_under_suspicion(
     home: Home, run: Run, hosts: Mapping[str, str] | None, found: Suspicion, why: str, lasts: float
 ) -> None:
-    """List the nodes of culprits for the run's next jobs, where the evidence is strong and they are few.
+    """List culprits' nodes for the run's next jobs, if the evidence is strong and they are few.
 
-    Only those of `hosts` are listed, as the batch system calls them: it refuses a job without a node that it
-    does not know. None: it named them itself.
+    Only nodes in `hosts` are listed, by the batch system's names: it refuses a job that excludes an unknown
+    node. None: the names are the batch system's own.
     """
     nodes = {short(each.node): each for each in reversed(found.culprits) if each.node}
     if not found.sure or len(nodes) > suspect_nodes.MOST or run.backend == "process":
@@ -225,7 +225,7 @@ def put_under_suspicion(
 
 
 def _named_first(found: Suspicion) -> str:
-    """Return whom the first line names; a weak suspicion alone stands below: the first line is believed."""
+    """Return the suspects for the first line, which people believe: a weak suspicion goes below."""
     return found.words() if found.culprits and found.culprits[0].weight > (1, 1) else ""
 
 
@@ -239,9 +239,10 @@ def _ask_nodes(task: ActionTask, seen: RunEvidence) -> None:
 
 
 def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
-    """Return what the nodes of its newest job say.
+    """Return what the nodes of the run's newest job report.
 
-    Asked through Slurm's launcher, here for plain processes; else what the job's probe left in home.
+    They are asked through Slurm's launcher (a plain process: here); if that fails, from what the job's probe
+    left in home.
     """
     job = newest(jobs)
     if job is None:
@@ -267,13 +268,13 @@ def look_at(run: Run, jobs: Sequence[Job]) -> RunEvidence:
 
 
 def newest(jobs: Iterable[Job]) -> Job | None:
-    """Return the job of those that works, and started last."""
+    """Return the working job that started last."""
     working = [job for job in jobs if job.working]
     return max(working, key=lambda job: job.started_at or 0.0, default=None)
 
 
 def _has_guards(task: ActionTask) -> bool:
-    """Return whether a Guard of the run beats, or did."""
+    """Return True if a Guard of the run sends heartbeats, or did."""
     return bool(_beat_files(task))
 
 
@@ -284,7 +285,7 @@ def _beat_files(task: ActionTask) -> list[str]:
 
 
 def _beats(task: ActionTask) -> Iterator[tuple[str, int]]:
-    """Yield where the Guards run that beat: the others write nothing before they are asked."""
+    """Yield where the Guards with heartbeats run: others write nothing before they are asked."""
     for path in _beat_files(task):
         with contextlib.suppress(OSError, UnreadableError):
             beat = guard_heartbeat.read(read_head(path, _BEAT)[0].decode("utf-8", "replace"), 0.0)
@@ -292,7 +293,7 @@ def _beats(task: ActionTask) -> Iterator[tuple[str, int]]:
 
 
 def _ask_guards(task: ActionTask, seen: RunEvidence) -> None:
-    """Ask the Guards, who write when they are asked."""
+    """Ask the Guards, who write their stacks when asked."""
     home, run = str(task.home.path), task.record.run
     seen.beats = frozenset(_beats(task))
     job = newest(task.queue) if task.run and task.run.backend != "process" else None

@@ -1,7 +1,7 @@
-"""Suspects of a stall: from what all sources say of them to a verdict. Pure.
+"""Suspects of a stall: from the accusations of all sources to a verdict. Pure.
 
-What different sources say of one rank is put together: by its number, by its process, by its GPU. The one of
-whom the strongest is said is named, and of several those whom most sources name.
+Accusations of one rank by different sources are joined: by its number, its process, its GPU. The suspect with
+the strongest accusation is named; of several, those whom most sources name.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from watchdogd.batch.run_models import ASIDE, SURE, WEAK, Suspect
 from watchdogd.stacks import stack_folding
 
 CAUSE = "process"
-"""The source that says why, where others that are as sure say what follows from it."""
+"""The source that knows the reason, where other equally certain ones only see consequences."""
 NAMED = 8
-"""Suspects that are named one by one; of more there is a range, or a number."""
+"""Suspects that are named one by one; more are given as a range or a number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """One rank, process, GPU or node, by all that is known of it; `said` is of it, the strongest first."""
+    """One rank, process, GPU or node, as far as known; `said`: accusations of it, strongest first."""
 
     said: tuple[Suspect, ...]
     rank: int | None = None
@@ -31,12 +31,12 @@ class Culprit:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Return the strongest that is said, and how many sources accuse."""
+        """Return the strength of its strongest accusation, and how many sources accuse it."""
         return self.said[0].strength, len({each.source for each in self.said if each.strength > ASIDE})
 
     @property
     def is_node(self) -> bool:
-        """Return whether nothing but its node is known."""
+        """True if nothing but its node is known."""
         return self.rank is None and self.gpu is None and self.pid is None
 
     def __str__(self) -> str:
@@ -52,26 +52,26 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """`culprits` are named, `others` are all those of whom sources speak beside them."""
+    """Verdict: `culprits` are named; `others` are accused too."""
 
     culprits: tuple[Culprit, ...] = ()
     others: tuple[Culprit, ...] = ()
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Which sources name a culprit, the strongest first."""
+        """The sources that name a culprit, strongest first."""
         return tuple(dict.fromkeys(said.source for each in self.culprits for said in each.said))
 
     @property
     def sure(self) -> bool:
-        """Return whether the evidence is strong: one source is sure, or two agree, and none objects."""
+        """True if the evidence is strong: one source is certain, or two agree, and none objects."""
         if not self.culprits or any(said.strength > WEAK for _, said in self._objections()):
             return False
         said = [each for each in self.culprits[0].said if each.strength > WEAK]
         return self.culprits[0].weight[0] >= SURE or len({each.source for each in said}) > 1
 
     def words(self) -> str:
-        """Word it for a first line: who it is, what it does, and who says otherwise; empty: nobody."""
+        """Return it for a first line: who, doing what, and who contradicts; empty if nobody is accused."""
         if not self.culprits:
             return ""
         parts = [_sentence(self.culprits)]
@@ -79,22 +79,23 @@ class Suspicion:
         return "; ".join(parts)
 
     def lines(self) -> Iterator[str]:
-        """Return all that is said, one accusation a line."""
+        """Return all accusations, one on each line."""
         for each in (*self.culprits, *self.others):
             for said in each.said:
                 yield f"{said.source}: {each} {said.what}"
 
     def _contradiction(self) -> list[tuple[Culprit, Suspect]]:
-        """Return the first whom each source accuses, where it is somebody else."""
+        """Return the first one accused by each source that accuses somebody else."""
         found: dict[str, tuple[Culprit, Suspect]] = {}
         for each, said in self._objections():
             found.setdefault(said.source, (each, said))
         return list(found.values())
 
     def _objections(self) -> Iterator[tuple[Culprit, Suspect]]:
-        """Yield what sources say of others who say less, or nothing, of those that are named.
+        """Yield accusations of others by sources that say less, or nothing, about the culprits.
 
-        A source may accuse several, of whom another one names the culprit; and a node may be accused for it.
+        It is no objection if a source accuses several and another one names the culprit among them, or if it
+        accuses the culprit's node.
         """
         heard: dict[str, int] = {}
         for said in (said for each in self.culprits for said in each.said):
@@ -108,7 +109,7 @@ class Suspicion:
 
 
 def merge(suspects: Iterable[Suspect]) -> Suspicion:
-    """Put together who is one, and judge."""
+    """Join accusations of the same suspect, and judge."""
     found = sorted(map(_culprit, _joined(list(dict.fromkeys(suspects)))), key=_order)
     if not found:
         return Suspicion()
@@ -135,12 +136,12 @@ def _keys(suspect: Suspect) -> Iterator[Hashable]:
 
 
 def short(node: str) -> str:
-    """Shorten a name to what stands before its domain; an address stays."""
+    """Return a host name without its domain; an address stays as it is."""
     return node if node[:1].isdigit() or ":" in node else node.partition(".")[0]
 
 
 def _joined(suspects: Sequence[Suspect]) -> list[list[Suspect]]:
-    """Join those who share a rank, a process or a GPU, also by way of a third; two ranks are two."""
+    """Join those with the same rank, process or GPU, also via a third one; two ranks stay two."""
     groups: dict[Hashable, list[Suspect]] = {}
     for suspect in sorted(suspects, key=lambda each: each.rank is None):
         group = [suspect]
@@ -166,7 +167,7 @@ def _culprit(said: Sequence[Suspect]) -> Culprit:
 
 
 def _sentence(culprits: Sequence[Culprit]) -> str:
-    """Make one clause for all of whom the same is said first."""
+    """Return one clause for all suspects with the same first accusation."""
     groups: dict[str, list[Culprit]] = defaultdict(list)
     for each in culprits:
         groups[each.said[0].what].append(each)
