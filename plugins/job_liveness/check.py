@@ -36,6 +36,7 @@ from watchdogd.batch.run_models import state_of
 from watchdogd.checks.node_checks import ASK_SLURM
 from watchdogd.home import touchfile
 from watchdogd.plugin import (
+    CANCELLED,
     STOPPED,
     Advice,
     Column,
@@ -94,7 +95,7 @@ def kill_switch(*places: str) -> KillSwitch | None:
     jobs=True,
     evidence=("log_staleness",),
     triggers=("on_gone", "on_crash_loop"),
-    columns=(Column("left", right=True, time="until", order=30),),
+    columns=(Column("job ends", right=True, time="until", order=30),),
     charts=(),
 )
 def job_liveness(
@@ -207,7 +208,8 @@ def _counted(result: Result, situation: RunSituation, history: JobHistory) -> Re
         result,
         metrics=metrics,
         run_state="?" if result.status is Status.UNKNOWN else state,
-        cells={} if left is None else {"left": situation.now + left},
+        kind=CANCELLED if cancelled else result.kind,
+        cells={} if left is None else {"job ends": situation.now + left},
     )
 
 

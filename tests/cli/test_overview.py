@@ -65,7 +65,7 @@ def _shown_by(plugin: str, status: str, numbers: dict[str, Metric]) -> dict[str,
     elif plugin == "memory_leak" and "left" in numbers:
         told = {"mem left": format_size(values["left"])}
     elif "time_left" in values:
-        told = {"left": NOW - 20 + values["time_left"]}
+        told = {"job ends": NOW - 20 + values["time_left"]}
     texts = {title: cell if isinstance(cell, str) else iso(cell) for title, cell in told.items()}
     if plugin != "job_liveness":
         return {"cells": texts}

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+import json
+import time
 from math import nan
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.web.evening import NOW, gathered
+from watchdogd.cli import main
 from watchdogd.cli.history import HEIGHT, chart, columns_of, label_of
+from watchdogd.home.layout import Home
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_run_is_plotted_as_on_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = gathered(tmp_path)
+    home = Home(tmp_path / "home")
+    home.write(home.status, json.dumps(content.status))
+    monkeypatch.setattr(time, "time", lambda: NOW)
+    assert main(["--home", str(home.path), "history", "glide-xl", "--plot", "--since", "4d"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    charts = next(run.charts for run in content.runs if run.name == "glide-xl")
+    heads = [line for line in lines if line.endswith(" at last")]
+    assert sorted(head.split(": ")[1] for head in heads) == sorted(each.title for each in charts)
+    assert "glide-xl: loss: 2.03 at last" in heads
+    assert len(lines) == len(charts) * (HEIGHT + 2)
 
 
 def test_a_line_that_rises_fills_more_and_more() -> None:

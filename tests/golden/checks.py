@@ -1,4 +1,7 @@
-"""What the checks say of everything that can go wrong, as their own functions say it: (name, result)."""
+"""What the checks say of everything that can go wrong, as their own functions say it.
+
+Each has a name, and is a result of START, or an observation of the check and the time that it names.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from watchdogd.checks.checkpoint_inventory import Cadence
 from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.config.loading import parse
 from watchdogd.daemon.config_changes import not_taken
-from watchdogd.daemon.dependencies import Dependency, Probes, queue_result
+from watchdogd.daemon.dependencies import Dependency, Probes, queue_name, queue_result
 from watchdogd.daemon.dropins import dropins as dropins_module
 from watchdogd.daemon.dropins.dropins import refused
 from watchdogd.daemon.registry.plugin_registry import _unusable as _unusable_plugin
@@ -28,6 +31,7 @@ from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError, Problem
 from watchdogd.home.file_trust import distrust
 from watchdogd.home.layout import Home
+from watchdogd.incidents.models import DELIVERY, SELF, Observation
 from watchdogd.parsers import nagios
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.probe_sample import Disk, JobProcess, NodeMemory, Usage
@@ -70,7 +74,47 @@ MINUTE, HOUR = 60.0, 3600.0
 RUN = Run("llama-7b", "llama-7b", users=frozenset({"alice"}))
 GB, TB = 1e9, 1e12
 
-Said = Iterator[tuple[str, Result]]
+Said = Iterator[tuple[str, Result | Observation]]
+
+
+def seen(check: str, result: Result, at: float = START) -> Observation:
+    """A result as a round has it: of which check of CONFIG, of what, and when."""
+    run = RUN.name if check.startswith(f"{RUN.name}/") or check == "llama-nodes" else ""
+    of = check.rpartition("/")[0] if "/" in check and not check.startswith("cron.") else check
+    return Observation(check, run, "bloom-watch" if check.startswith(SELF) else of, result, at)
+
+
+CONFIG = """
+[daemon]
+name = "bloom-watch"
+[channels.slack]
+type = "console"
+[channels.mail]
+type = "console"
+[runs.llama-7b]
+user = "alice"
+log = "/scratch/tr11/train.log"
+checkpoints = "/scratch/tr11/saved/global_step*"
+gpus_per_node = 8
+memory_free = "5%"
+node_disks = ["/tmp"]
+[disks.scratch]
+path = "/scratch/project_1"
+[checks.llama-nodes]
+plugin = "node_health"
+run = "llama-7b"
+[checks.spare-nodes]
+plugin = "node_health"
+partition = "gpu"
+min_idle = 2
+[checks.hours]
+plugin = "project_hours"
+account = "p1"
+[checks.waiting-jobs]
+plugin = "waiting_jobs"
+"""
+"""The home whose messages these are; its drop-ins are DROPINS."""
+DROPINS = ("tidy", "odd", "cp.slurm", "count.py")
 
 
 def job(number: str = "329", **fields: Any) -> Job:
@@ -103,7 +147,7 @@ def liveness(
     run: Run = RUN,
     begin: float = START,
     **limits: Any,
-) -> dict[str, Result]:
+) -> dict[str, Observation]:
     """What is said in the last of some rounds a minute apart; notices under `notice`."""
     history, now = begin_round(None, begin), begin
     results: list[Result] = []
@@ -114,7 +158,10 @@ def liveness(
         history, results = judge(
             run, snapshot, begin_round(history, now), switch, LivenessLimits(**limits), lambda *_: found, now
         )
-    return {"notice" if result.notice else result.subject: result for result in results}
+    return {
+        "notice" if each.notice else each.subject: seen(f"{RUN.name}/job_liveness", each, now)
+        for each in results
+    }
 
 
 def job_liveness() -> Said:
@@ -139,8 +186,9 @@ def job_liveness() -> Said:
         liveness(here, {"backend": "process", "endings": None}, run=process, absent_after=0.0)[""],
     )
     yield "finished, or out of jobs", liveness(runs, {"endings": (end(state="COMPLETED", exit_code=0),)})[""]
-    yield "runs", liveness(runs)[""]
-    yield "waits", liveness({"jobs": (waits(start_estimate=START + 7200),)})[""]
+    again = {"jobs": (job("330", submitted_at=LATER - 120, started_at=LATER),)}
+    yield "runs", liveness(again, begin=LATER)[""]
+    yield "waits", liveness({"jobs": (waits(start_estimate=START + 7200),)}, begin=LATER)[""]
     yield "never seen alive", liveness({}, {"after": 300.0})[""]
     yield (
         "of a user who does not count",
@@ -208,7 +256,7 @@ def job_liveness() -> Said:
     yield "marked finished", liveness({"jobs": ()}, run=finished)["notice"]
 
 
-def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict[str, Result]:
+def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict[str, Observation]:
     """What log_staleness says of a log with these lines, a minute apart, and then nothing for so long.
 
     What is long is looked at twelve times.
@@ -216,7 +264,7 @@ def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict
     log, now = folder / "train.log", wanted.pop("begin", START)
     memory: dict[str, Any] = {}
     log.write_text("")
-    found: dict[str, Result] = {}
+    found: dict[str, Observation] = {}
     jobs = wanted.pop("jobs", (job(),))
     signs = wanted.pop("signs", ())
     name = wanted.pop("name", RUN.name)
@@ -231,26 +279,28 @@ def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict
         snapshot = Snapshot(now, jobs=jobs)
         given = {"run": run, "snapshot": snapshot, "memory": memory, "now": now, "failed": 0}
         parameters = {"log": str(log), "stale_after": 90.0, **wanted}
-        found = {each.subject: each for each in log_staleness.results(parameters, given)}
+        told = log_staleness.results(parameters, given)
+        found = {each.subject: seen(f"{RUN.name}/log_staleness", each, now) for each in told}
     return found
 
 
 STEPS = "\n".join(f"iteration {at}/9000 | lm loss: {3 - at / 10:.3f}" for at in range(1, 9))
+WAITS = STEPS + "\nwaiting for the others" * 4
+LATER = START + 20 * MINUTE
+"""When a log that was bad is good again."""
 
 
 def log(folder: Path) -> Said:
     yield "stalled", lines(folder, STEPS, minutes=4)[""]
+    yield "makes progress", lines(folder, STEPS, begin=LATER)[""]
     crash = f"{STEPS}\n[rank7]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
     yield "stalled, with its cause", lines(folder, crash, minutes=4)[""]
-    yield (
-        "output but no progress",
-        lines(folder, STEPS + "\nwaiting for the others" * 4, stale_after=90.0)[""],
-    )
-    seen = Sign("checkpoints", "its checkpoints grew by 12 GB", START + 130 * MINUTE, START + 10 * MINUTE)
-    yield "silent, but it seems to work", lines(folder, STEPS, minutes=123, signs=(seen,))[""]
+    yield "output but no progress", lines(folder, WAITS, stale_after=90.0)[""]
+    yield "its job is over", lines(folder, STEPS, jobs=(), begin=LATER)[""]
+    sign = Sign("checkpoints", "its checkpoints grew by 12 GB", START + 130 * MINUTE, START + 10 * MINUTE)
+    yield "silent, but it seems to work", lines(folder, STEPS, minutes=123, signs=(sign,))[""]
     done = "\n".join(f"iteration {at}/8 | lm loss: 2.3" for at in range(1, 9))
     yield "all steps done", lines(folder, done, minutes=90, stale_after="auto")[""]
-    yield "makes progress", lines(folder, STEPS)[""]
     yield "no log yet", lines(folder, STEPS, minutes=3, log=str(folder / "none.log"))[""]
     yield "nobody knows whether it runs", lines(folder, STEPS, minutes=4, jobs=None)[""]
     yield (
@@ -259,15 +309,17 @@ def log(folder: Path) -> Said:
     )
     nan = STEPS + "\n" + "\n".join(f"iteration {at}/9000 | lm loss: nan" for at in range(9, 14))
     yield "the loss is NaN", lines(folder, nan)["loss"]
+    yield "a loss that is fine", lines(folder, STEPS, begin=LATER)["loss"]
     must: dict[str, Any] = {
         "must_not_see": (r"Using \[0\]nmn0",),
         "must_see": ({"match": "aws-ofi", "within": "2m"},),
     }
     forbidden = lines(folder, f"NET/OFI Using [0]nmn0\n{STEPS}", **must)
     yield "a forbidden line", forbidden["must_not_see"]
-    yield "an expected line is missing", forbidden["must_see"]
-    yield "a loss that is fine", lines(folder, STEPS)["loss"]
-    yield "its job is over", lines(folder, STEPS, jobs=())[""]
+    late = {**must, "jobs": (job(started_at=START + 30),)}
+    yield "an expected line does not come", lines(folder, STEPS, **late)["must_see"]
+    late["begin"] = LATER
+    yield "the expected line came", lines(folder, f"{STEPS}\naws-ofi", **late)["must_see"]
     state = RunLog()
     state.curves.level, state.curves.pace = Level(), Pace("iteration", "iteration", Level(SLOW))
     for at in range(100):
@@ -298,7 +350,7 @@ def disk() -> Said:
     yield "a quota nearly used up", _worded(path, [group], Outlook(History(), START), "")
     yield "few inodes left", _worded(path, [verdict(20_000, 1e6, INODES)], look, "")
     yield "full", _worded(path, [verdict(0, 50 * TB)], look, "")
-    yield "room", _worded(path, [verdict(40 * TB, 50 * TB)], look, "")
+    yield "room", seen("scratch/disk_quota", _worded(path, [verdict(40 * TB, 50 * TB)], look, ""), LATER)
     yield "its quotas are not known", _source(path, Quotas((), trouble="lfs is not installed"), START)
     targets = [
         StorageTarget("OST0003", BYTES, 100 * GB, 99 * GB, 1 * GB),
@@ -336,9 +388,15 @@ def disk() -> Said:
         ("a node's disk is missing", Disk(trouble="No such file", errno=errno.ENOENT)),
         ("a node's disk may not be entered", Disk(trouble="Permission denied", errno=errno.EACCES)),
     ):
-        usage = Usage("llama-7b", "88", "node5", None, {"/tmp": each})
-        found = [one for one in judge_disks({"node5": usage}, ("/tmp",), small) if one.subject]
-        yield name, found[0]
+        usage = Usage("llama-7b", "329", "node2", None, {"/tmp": each})
+        found = [one for one in judge_disks({"node2": usage}, ("/tmp",), small) if one.subject]
+        yield name, seen("llama-7b/node_disks", found[0])
+
+
+def scratch(free: float) -> Result:
+    """What is said of a disk of 50 TB with so many TB free."""
+    room = verdict(free * TB, 50 * TB)
+    return _worded("/scratch/project_1", [room], Outlook(History(), START), "most is held by bob (30 TB)")
 
 
 def saved(folder: Path) -> Said:
@@ -346,10 +404,11 @@ def saved(folder: Path) -> Said:
     state: dict[str, Any] = {}
     run = {"run": RUN, "memory": state}
 
-    def look(now: float) -> dict[str, Result]:
+    def look(now: float) -> dict[str, Observation]:
         given = {**run, "snapshot": Snapshot(now, jobs=(job(),)), "now": now}
         wanted = {"checkpoints": str(folder / "global_step*"), "checkpoint_every": 3 * HOUR}
-        return {each.subject: each for each in checkpoint_age.results(wanted, given)}
+        told = checkpoint_age.results(wanted, given)
+        return {each.subject: seen(f"{RUN.name}/checkpoint_age", each, now) for each in told}
 
     def save(step: int, size: int, at: float) -> None:
         path = folder / f"global_step{step}"
@@ -361,9 +420,10 @@ def saved(folder: Path) -> Said:
     for step in range(1, 6):
         at = START + (3 + 3 * step) * HOUR
         save(step, 100_000, at)
-        look(at + MINUTE)
+        found = look(at + MINUTE)
+        if step == 1:
+            yield "a checkpoint came", found[""]
         look(at + 10 * MINUTE)
-    yield "a checkpoint came", look(START + 18.3 * HOUR)[""]
     save(6, 1_000, START + 21 * HOUR)
     look(START + 21.1 * HOUR)
     yield "a checkpoint may be cut", look(START + 21.3 * HOUR)["content"]
@@ -373,43 +433,47 @@ def saved(folder: Path) -> Said:
 
 
 def nodes() -> Said:
+    """Of nodes, their memory, the hours of a project."""
     limits = MemoryLimits(Amount(share=0.05), 6 * HOUR, 1800.0)
-    python = (JobProcess(7, "python", 55 * GB),)
-    low = NodeMemory("cgroup job_88", 1.5 * GB, 64 * GB, 60 * GB, python)
-    yield "memory is short", judge_memory("node2", low, limits, [(START, 60 * GB)])
-    leak = [(START + 60 * at, 20 * GB + 0.1 * GB * at) for at in range(61)]
-    held = NodeMemory("cgroup job_88", 20 * GB, 64 * GB, leak[-1][1], python)
-    yield "memory leaks", judge_memory("node2", held, limits, leak)
-    drained = SlurmNode("node2", "gpu", "drained", since=START - HOUR, by="root", reason="bad DIMM")
-    seen = Snapshot(START, (job(),), users=frozenset({"alice"}))
-    yield "a node of it drains", next(of_jobs([drained], RUN, seen))
-    yield "a node of it is down", next(of_jobs([SlurmNode("node2", "gpu", "down", "*")], RUN, seen))
-    yield "few spare nodes", spares([drained, SlurmNode("node3", "gpu", "idle")], "gpu", Amount(absolute=2))
+    low = NodeMemory("cgroup job_329", 1.5 * GB, 64 * GB, 60 * GB, (JobProcess(7, "python", 55 * GB),))
+    memory, own = "llama-7b/memory_leak", "llama-nodes"
+    yield "memory is short", seen(memory, judge_memory("node2", low, limits, [(START, 60 * GB)]))
+    leak = [(START - HOUR + 60 * at, 20 * GB + 0.1 * GB * at) for at in range(61)]
+    held = NodeMemory("cgroup job_329", 20 * GB, 64 * GB, leak[-1][1], (JobProcess(7, "python", 24 * GB),))
+    yield "memory leaks", seen(memory, judge_memory("node2", held, limits, leak))
+    here = Snapshot(START, (job(),), users=frozenset({"alice"}))
+    yield "a node of it drains", seen(own, next(of_jobs([DRAINED], RUN, here)))
     yield (
-        "its GPUs cannot be watched",
-        [*node_checks.no_access("llama-7b", "its GPUs", "no step may be started", reported=False)][-1],
+        "a node of it is down",
+        seen(own, next(of_jobs([SlurmNode("node2", "gpu", "down", "*")], RUN, here))),
     )
+    idle = SlurmNode("node3", "gpu", "idle")
+    yield "few spare nodes", seen("spare-nodes", spares([DRAINED, idle], "gpu", Amount(absolute=2)))
+    barred = node_checks.no_access("llama-7b", "its GPUs", "no step may be started", reported=False)
+    yield "its GPUs cannot be watched", seen("llama-7b/gpu_health", [*barred][-1])
     asked = Snapshot(START, None, trouble="squeue did not answer in 20 s")
-    yield "whether its job lives is not known", _some(node_checks.nothing_to_judge(asked, ()))
-    yield "its nodes tell nothing of memory", whole({})
-    yield (
-        "hours end soon",
-        judge_hours(
-            Budget("p1", "GPU hours", 650, 9350, 10_000), "s", 6 * 24 * HOUR, None, None, 14 * 24 * HOUR
-        ),
-    )
-    yield "no hours are left", judge_hours(Budget("p1", "GPU hours", -70, 10_070, 10_000), "s", None)
-    yield "hours are left again", judge_hours(Budget("p1", "GPU hours", 8800, 1200, 10_000), "s", None)
+    blind = _some(node_checks.nothing_to_judge(asked, ()))
+    yield "whether its job lives is not known", seen("llama-7b/gpu_health", blind)
+    yield "its nodes tell nothing of memory", seen(memory, whole({}))
+    for name, left, ends_in in (
+        ("hours end soon", 650, 6 * 24 * HOUR),
+        ("no hours are left", -70, None),
+        ("hours are left again", 8800, None),
+    ):
+        budget = Budget("p1", "GPU hours", left, 10_000 - left, 10_000)
+        told = judge_hours(budget, "p1 GPU hours", ends_in, None, None, 14 * 24 * HOUR)
+        yield name, seen("hours", told, LATER if told.status is Status.OK else START)
     failing = SuspectNode("node2", ("329 FAILED (exit 1)", "330 NODE_FAIL"))
-    yield "a node fails its jobs", _exclusion("llama-7b", [failing], "exclude")
-    spoken = {"node5/gpu3": 0}
-    yield "a GPU has recovered", node_checks.recoveries(spoken, ())[0]
+    yield "a node fails its jobs", seen(own, _exclusion("llama-7b", [failing], "exclude"))
+
+
+DRAINED = SlurmNode("node2", "gpu", "drained", since=START - HOUR, by="root", reason="bad DIMM")
 
 
 def named(number: int, use: float, watts: float) -> NamedGpu:
-    """A GPU of node5."""
+    """A GPU of node2."""
     gpu = Gpu(index=number, utilisation=use, power_w=watts)
-    return NamedGpu(f"node5/gpu{number}", gpu)
+    return NamedGpu(f"node2/gpu{number}", gpu)
 
 
 def _some(result: Result | None) -> Result:
@@ -421,18 +485,21 @@ def _of_gpu(name: str, node: str, found: list[Fault], details: str) -> Result:
     return _advised(_fault(name, node, found, details), RUN)
 
 
+def memory_errors(*more: Fault) -> Result:
+    """What is said of a GPU whose memory fails."""
+    ecc = Fault(Status.CRITICAL, "2 uncorrectable ECC errors in this job", lasting=True)
+    return _of_gpu("node2/gpu3", "node2", [ecc, *more], "")
+
+
 def gpus() -> Said:
     waiting = [named(at, 100, 124.0) for at in range(7)]
     hung = GpuActivity(tuple(waiting), (named(7, 0, 126.0),), hung=True)
     state = GpuHealthState(hung_since=START - 900)
     yield "GPUs wait for one another", next(_hang(hung, state, Patience(600.0, 900.0, 3600.0), RUN, START))
-    calm = GpuActivity(quiet=tuple(waiting))
-    idle = GpuHealthState()
-    _ = list(_idle(calm, waiting, idle, Patience(600.0, 900.0, 3600.0), START - 1200))
-    yield (
-        "GPUs do nothing",
-        next(standstill.results(calm, waiting, idle, Patience(600.0, 900.0, 3600.0), RUN, START)),
-    )
+    resting = [named(at, 0, 72.0) for at in range(8)]
+    calm, idle, patience = GpuActivity(quiet=tuple(resting)), GpuHealthState(), Patience(600.0, 900.0, 3600.0)
+    _ = list(_idle(calm, resting, idle, patience, START - 1200))
+    yield "GPUs do nothing", next(standstill.results(calm, resting, idle, patience, RUN, START))
     silent = GpuSurvey((), trouble="srun did not answer within 45 s")
     limits = GpuLimits(8)
     yield (
@@ -440,16 +507,17 @@ def gpus() -> Said:
         next(judge_gpus(silent, GpuHealthState(), limits, Patience(1, 1, 1), job(), RUN, START)),
     )
     hot = Fault(Status.WARNING, "91 °C hot, slows down at 90 °C")
-    yield "a GPU is hot", _of_gpu("node5/gpu3", "node5", [hot], "")
-    ecc = Fault(Status.CRITICAL, "2 uncorrectable ECC errors in this job", lasting=True)
-    yield "a GPU has memory errors", _of_gpu("node5/gpu3", "node5", [ecc, hot], "")
+    yield "a GPU is hot", _of_gpu("node2/gpu3", "node2", [hot], "")
+    well = node_checks.recoveries({"node2/gpu3": 0}, (), words="has recovered")[0]
+    yield "a GPU has recovered", seen("llama-7b/gpu_health", well, LATER)
+    yield "a GPU has memory errors", memory_errors(hot)
     yield (
         "a GPU is gone",
-        _of_gpu("node5", "node5", [Fault(Status.CRITICAL, "7 of 8 GPUs are there (gpu3 is gone)")], ""),
+        _of_gpu("node2", "node2", [Fault(Status.CRITICAL, "7 of 8 GPUs are there (gpu3 is gone)")], ""),
     )
     yield (
         "a node's GPUs cannot be read",
-        _of_gpu("node5", "node5", [Fault(Status.UNKNOWN, "its GPUs cannot be read: timeout")], ""),
+        _of_gpu("node2", "node2", [Fault(Status.UNKNOWN, "its GPUs cannot be read: timeout")], ""),
     )
 
 
@@ -505,13 +573,17 @@ TROUBLES = {
 def itself() -> Said:
     """What the daemon says of itself and of what all its checks rest on."""
     silent = Snapshot(START, None, trouble="squeue did not answer within 30 s")
-    yield "the queue does not answer", queue_result(silent, ["llama-7b/job_liveness"])
+    queue = queue_result(silent, ["llama-7b/job_liveness"])
+    yield "the queue does not answer", seen(queue_name("slurm"), queue)
     probes = Probes()
-    scratch = Dependency("watchdogd/scratch", "/scratch", ("/scratch/tr11",), ("llama-7b/log_staleness",))
-    yield "a file system does not answer", probes.result(scratch, answered=False, host="login1")
+    name = f"{SELF}/files:/scratch"
+    scratch = Dependency(name, "/scratch", ("/scratch/tr11",), ("llama-7b/log_staleness",))
+    mute = probes.result(scratch, answered=False, host="login1")
+    yield "a file system does not answer", seen(name, mute)
     monitor = SelfMonitoring()
     monitor.troubles |= {**TROUBLES, "config": _misspelt()}
     for each in monitor._of_troubles(None):
         if each.status is not Status.OK:
-            yield f"trouble with {each.subject}", each
+            check = DELIVERY if each.subject == "delivery" else SELF
+            yield f"trouble with {each.subject}", seen(check, each)
     yield "a plugin is not used", monitor._of_plugins(_unusable())

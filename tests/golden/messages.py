@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,11 +31,10 @@ from watchdogd.incidents.models import (
     AlertPolicy,
     AlertState,
     EventKind,
-    Incident,
     IncidentEvent,
     Observation,
 )
-from watchdogd.incidents.reminders import event, notice
+from watchdogd.incidents.reminders import notice
 from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.channels.console import Console
 from watchdogd.notify.channels.email import Account, _page
@@ -45,7 +44,7 @@ from watchdogd.notify.message import compose, test_message
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.notify.reports import Reports, digest
 from watchdogd.notify.routing import MessageRules
-from watchdogd.plugin import Advice, Result, Status, Suspect
+from watchdogd.plugin import Result, Status, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
 from watchdogd.remediation.models import Action, ActionRecord
 from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry, _named
@@ -66,50 +65,58 @@ RULES = MessageRules(
 Events = Iterator[tuple[str, IncidentEvent]]
 
 
-def of_check(check: str, target: str, said: checks.Said) -> Events:
-    """The messages of what a check says: a beginning, a notice, or the end of what it said before."""
-    last = Result(Status.CRITICAL, "it was bad")
-    for name, result in said:
-        lasted = result.metrics.get("age")
-        at = result.since + lasted.value if result.since and lasted else NOW
-        seen = Observation(f"{target}/{check}", target, target, result, at)
-        if result.notice:
-            yield f"{check}: {name}", notice(seen, NOW, quiet=False)
-        elif result.status is not Status.OK:
-            last = result
-            yield f"{check}: {name}", _opened(seen)
-        elif result.recovery:
-            before = replace(_incident(replace(seen, result=last)), resolved_at=NOW)
-            state: Any = SimpleNamespace(recovery=result.recovery, summary=result.summary, quiet=False)
-            before = replace(before, recovered=message_wording.recovered(state))
-            words = message_wording.ended(before, state, NOW)
-            yield f"{check}: {name}", event(EventKind.RESOLVED, before, NOW, summary=words, details="")
+FIRST = 7
+"""Number of the incident that a message opens or ends."""
 
 
-def _incident(seen: Observation) -> Incident:
-    result = seen.result
-    return Incident(
-        7, seen.check, seen.run, seen.target, result.subject, result.status, NOW - 120, result.summary,
-        result.details, since=result.since or NOW - 240, fault=result.kind, facts=result.facts,
-        advice=result.advice,
-        notified=result.status, first_notified_at=NOW - 120,
-    )  # fmt: skip
+def told(check: str, said: checks.Said) -> Events:
+    """The messages of what a check says, as the rounds decide; an end is that of its subject's last fault."""
+    begun: dict[tuple[str, str], Observation] = {}
+    for name, each in said:
+        seen = each if isinstance(each, Observation) else checks.seen(check, each)
+        key = seen.check, seen.result.subject
+        title = f"{KINDS.get(check) or seen.check.rpartition('/')[2]}: {name}"
+        if seen.result.notice:
+            yield title, notice(seen, seen.at, quiet=False)
+        elif seen.result.status is Status.OK:
+            yield title, rounds([begun[key]], [seen])[-1]
+        else:
+            begun[key] = seen
+            yield title, rounds([seen])[0]
 
 
-def _opened(seen: Observation) -> IncidentEvent:
-    found = event(EventKind.OPENED, _incident(seen), seen.at)
+KINDS = {"watchdogd": "watchdogd", "cron.hourly/tidy": "drop-in"}
+"""Titles that are not the name of one check."""
+
+
+def rounds(*looks: Sequence[Observation]) -> list[IncidentEvent]:
+    """What the rounds report of these looks, as the daemon decides it: each is seen twice to be believed."""
+    state, found = AlertState(next_id=FIRST), []
+    for look in looks:
+        at = look[0].at
+        began = max((each.result.since or 0.0 for each in look), default=0.0)
+        for now in (max(at - 60.0, began), at):
+            seen = [replace(each, at=now) for each in look]
+            state, events = evaluate(state, seen, {each.check: AlertPolicy() for each in look}, now)
+            found += [_ordered(each, look) for each in events]
+    return found
+
+
+def _ordered(found: IncidentEvent, look: Sequence[Observation]) -> IncidentEvent:
+    """The event with what watchdogd is to do about a stall."""
+    hangs = {each.result.summary for each in look if each.result.trigger == "on_hang"}
     will = (Action("stacks").next, Action("requeue").next)
-    return replace(found, upcoming=will) if seen.result.trigger == "on_hang" else found
+    return replace(found, upcoming=will) if found.summary in hangs else found
 
 
 def suspects(folder: Path) -> Events:
     """A stall whose inquiry found who holds the run up."""
-    result = checks.lines(folder, checks.STEPS, minutes=4)[""]
-    seen = Observation("llama-7b/log_staleness", "llama-7b", "llama-7b", result, NOW)
+    seen = checks.lines(folder, checks.STEPS, minutes=4)[""]
+    result = seen.result
     behind = "is behind: it has not entered AllReduce 1139"
-    accused = Suspect("NCCL", behind, SURE, rank=137, node="n017", gpu=1)
+    accused = Suspect("NCCL", behind, SURE, rank=9, node="node3", gpu=1)
     task: Any = SimpleNamespace(record=SimpleNamespace(run="llama-7b"), run=None)
-    stall = StallInquiry(_opened(seen), replace(result, suspects=(accused,)), task, stacks=True)
+    stall = StallInquiry(rounds([seen])[0], replace(result, suspects=(accused,)), task, stacks=True)
     yield SUSPECT, _named(stall, RunEvidence(), 0.0)
 
 
@@ -118,74 +125,67 @@ SUSPECT = "log_staleness: stalled, with a suspect"
 
 def lives() -> Events:
     """What becomes of an incident, as the rounds decide it, and what people do about it."""
-    bad = Result(
-        Status.CRITICAL,
-        "98 % full",
-        facts=("/scratch",),
-        advice=(Advice("Make room: most is held by bob (30 TB)."),),
-    )
+    worse, mild, good = (checks.scratch(free) for free in (1, 4, 30))
     check, policy = "scratch/disk_quota", AlertPolicy(confirm=1, repeat_every=3600.0, escalate_after=1800.0)
-    state, now = AlertState(), START
+    state, now = AlertState(next_id=FIRST), START
 
-    def round_of(result: Result | None, after: float, *requests: Request) -> list[IncidentEvent]:
+    def round_of(result: Result, after: float, *requests: Request) -> list[IncidentEvent]:
         nonlocal state, now
         now += after
-        seen = [Observation(check, "", "scratch", result, now)] if result else []
+        seen = [Observation(check, "", "scratch", result, now)]
         state, events = evaluate(state, seen, {check: policy}, now, requests=requests)
         return list(events)
 
-    worse, mild = bad, replace(bad, status=Status.WARNING, summary="91 % full")
     for name, result, after in (
         ("a WARNING", mild, 60.0), ("which turns CRITICAL", worse, 60.0), ("nobody takes it", worse, 1800.0),
         ("a reminder", worse, 3600.0), ("it eases", mild, 60.0),
     ):  # fmt: skip
         for each in round_of(result, after):
             yield f"an incident: {name} ({each.kind.name})", each
+    now += 60.0
     for name, request in (
-        ("acknowledged", Request("ack", "alice", now, incident=1, reason="I look")),
+        ("acknowledged", Request("ack", "alice", now, incident=FIRST, reason="I look")),
         ("silenced", Request("silence", "bob", now, target="scratch", until=now + 7200, reason="new disks")),
         ("the silence is ended", Request("unsilence", "bob", now, target="scratch")),
     ):
-        for each in round_of(mild, 60.0, request)[:1]:
+        for each in round_of(mild, 0.0, request)[:1]:
             yield f"people: {name}", each
-    for each in round_of(Result(Status.OK, "40 % full"), 60.0):
+    for each in round_of(good, 60.0):
         yield f"an incident: it ends ({each.kind.name})", each
 
 
-def comings_and_goings() -> Events:
+def comings_and_goings(folder: Path) -> Events:
     """An incident that comes and goes, one with others of its cause, one whose check or fault is gone."""
     check, policy = "llama-7b/log_staleness", AlertPolicy(confirm=1)
-    bad = Result(Status.CRITICAL, "stalled, no output for 20m (limit 15m)").dated(START)
-    state, now = AlertState(), START
-    told: list[IncidentEvent] = []
+    state, now = AlertState(next_id=FIRST), START
+    found: list[IncidentEvent] = []
     for at in range(20):
         now += 60.0
+        bad = Result(Status.CRITICAL, "stalled, no output for 1m (limit 45s)").dated(now - 60)
         result = Result(Status.OK, "step 8, 1s ago") if at % 2 else bad
         seen = [Observation(check, "llama-7b", "llama-7b", result, now)]
         state, events = evaluate(state, seen, {check: policy}, now)
-        told += [each for each in events if each.notes]
-    for each in told[:1]:
-        yield "an incident: it comes and goes", each
+        found += [each for each in events if each.notes]
+    yield "an incident: it comes and goes", found[0]
     stopped = checks.liveness(
         {"jobs": (checks.job(),)}, {"endings": (checks.end(state="COMPLETED", exit_code=0),)},
-        switch=KillSwitch(START, "alice", "wrong data"),
+        switch=KillSwitch(START, "alice", "wrong learning rate"),
     )[""]  # fmt: skip
     cleared = Result(Status.OK, "the run is expected again", quiet=True).ending("kill switch cleared")
-    yield from _ends("its kill switch is cleared", "job_liveness", stopped, cleared)
     unjudged = Result(Status.OK, "not judged", quiet=True)
-    yield from _ends("it is not judged any more", "log_staleness", bad, unjudged)
-    yield from _ends("its check is removed", "log_staleness", bad, None)
+    stalled = checks.lines(folder, checks.STEPS, minutes=4)[""]
+    for name, begun, result in (
+        ("its kill switch is cleared", stopped, cleared), ("it is not judged any more", stalled, unjudged),
+    ):  # fmt: skip
+        yield f"an incident: {name}", rounds([begun], [replace(begun, result=result, at=begun.at + 240)])[-1]
+    yield "an incident: its check is removed", removed(stalled)
 
 
-def _ends(title: str, check: str, bad: Result, good: Result | None) -> Events:
-    """The end of an incident, as the rounds decide it."""
-    name, policy = f"llama-7b/{check}", AlertPolicy(confirm=1)
-    state, now = AlertState(), START
-    for result in (bad, good):
-        now += 60.0
-        seen = [Observation(name, "llama-7b", "llama-7b", result, now)] if result else []
-        state, events = evaluate(state, seen, {name: policy} if result else {}, now)
-    yield from ((f"an incident: {title}", each) for each in events)
+def removed(begun: Observation) -> IncidentEvent:
+    """The end of an incident whose check is no more."""
+    policy = AlertPolicy(confirm=1)
+    state, _ = evaluate(AlertState(next_id=FIRST), [begun], {begun.check: policy}, begun.at)
+    return evaluate(state, [], {}, begun.at + 240)[1][0]
 
 
 def people() -> Events:
@@ -203,7 +203,7 @@ def people() -> Events:
         ("set and cleared at once", [touch("set", NOW), cleared]),
         ("a save is asked for", [touch("set", NOW, switch="save")]),
     ):  # fmt: skip
-        for each in touch_events(touches, lambda _run: None, NOW):
+        for each in touch_events(touches, lambda _run: None, touches[-1].at):
             yield f"people: {name}", each
     yield (
         "people: the watchdog is stopped",
@@ -221,31 +221,32 @@ def _own(text: str, label: str) -> IncidentEvent:
     return IncidentEvent(EventKind.NOTICE, NOW, "watchdogd", "", "bloom-watch", text, label=label)
 
 
+STOPPED = "no stacks: the process is stopped (state T)"
 DEEDS = (
     (
         "evidence",
         "done",
-        "rank 137 has not entered AllReduce 1139 (Flight Recorder); /home/alice/watchdogd/evidence/6",
+        "rank 9 has not entered AllReduce 1139 (Flight Recorder); /home/alice/watchdogd/evidence/7",
         "",
     ),
     ("stacks", "done", "the rank stands in next_batch (train.py:5)", "stacks taken"),
     ("stacks", "failed", "no stack of a rank", "no stacks", "the process is stopped (state T)"),
-    ("requeue", "done", "job 331 on node[2-3] is requeued", "job 331 requeued"),
+    ("requeue", "done", "job 329 on node[2-3] is requeued", "job 329 requeued"),
     (
         "requeue",
         "failed",
-        "scontrol requeue 331: access denied",
+        "scontrol requeue 329: access denied",
         "",
         "access denied",
-        "scontrol requeue 331",
+        "scontrol requeue 329",
     ),
-    ("cancel", "done", "job 331 is cancelled", "job 331 cancelled"),
+    ("cancel", "done", "job 329 is cancelled", "job 329 cancelled"),
     ("kill-switch", "done", "/home/alice/run.kill is set", "kill switch pressed by watchdogd"),
     ("save-switch", "done", "/home/alice/run.save is set", "save switch pressed by watchdogd"),
     ("exec", "done", "ended after 0.2 s: ops is called", "notify-oncall ran"),
     ("exec", "failed", "ended with exit code 3", ""),
     ("resubmit", "done", "/work/train.slurm is submitted as job 332", "train.slurm submitted as job 332"),
-    ("annotate", "done", "W&B: alert sent; MLflow: tag watchdogd.incident.6 set", "noted in W&B, MLflow"),
+    ("annotate", "done", "W&B: alert sent; MLflow: tag watchdogd.incident.7 set", "noted in W&B, MLflow"),
     ("annotate", "failed", "W&B: UsageError: no API key configured", ""),
     ("hold", "done", "3 waiting jobs are held: scontrol release 331 lets them go", "3 waiting jobs held"),
     ("cancel-pending", "done", "3 waiting jobs are cancelled", "3 waiting jobs cancelled"),
@@ -261,7 +262,7 @@ def _record(
 ) -> ActionRecord:
     action = Action(kind, WORDS.get(kind, ()))
     return ActionRecord(
-        6, "llama-7b", "on_hang", action, NOW, state, outcome, NOW, short, why=why, by_hand=by_hand
+        FIRST, "llama-7b", "on_hang", action, NOW, state, outcome, NOW, short, why=why, by_hand=by_hand
     )
 
 
@@ -279,23 +280,23 @@ def actions() -> Events:
     yield "action: some failed", RemediationContext.notice(context, mixed, "", NOW)
 
 
-def said_by_checks(folder: Path) -> Iterator[tuple[str, str, checks.Said]]:
-    """Check, target, and what it says of everything that can go wrong."""
-    yield "log_staleness", "llama-7b", checks.log(folder / "log")
-    yield "job_liveness", "llama-7b", checks.job_liveness()
-    yield "checkpoint_age", "llama-7b", checks.saved(folder / "saved")
-    yield "disk_quota", "scratch", checks.disk()
-    yield "nodes", "llama-7b", checks.nodes()
-    yield "gpu_health", "llama-7b", checks.gpus()
-    yield "watchdogd", "bloom-watch", checks.itself()
-    yield "drop-in", "cron.hourly/tidy", checks.dropins(folder)
-    yield "log_staleness", "llama-7b", unreadable.log(folder / "log")
-    yield "checkpoint_age", "llama-7b", unreadable.saved()
-    yield "disk_quota", "scratch", unreadable.disk()
-    yield "nodes", "llama-7b", unreadable.nodes()
-    yield "gpu_health", "llama-7b", unreadable.gpus()
-    yield "drop-in", "cron.hourly/tidy", unreadable.dropin(folder)
-    yield "own plugin", "waiting_jobs", unreadable.broken_off()
+def said_by_checks(folder: Path) -> Iterator[tuple[str, checks.Said]]:
+    """Check, and what it says of everything that can go wrong."""
+    yield "llama-7b/log_staleness", checks.log(folder / "log")
+    yield "llama-7b/job_liveness", checks.job_liveness()
+    yield "llama-7b/checkpoint_age", checks.saved(folder / "saved")
+    yield "scratch/disk_quota", checks.disk()
+    yield "llama-7b/node_health", checks.nodes()
+    yield "llama-7b/gpu_health", checks.gpus()
+    yield "watchdogd", checks.itself()
+    yield "cron.hourly/tidy", checks.dropins(folder)
+    yield "llama-7b/log_staleness", unreadable.log(folder / "log")
+    yield "llama-7b/checkpoint_age", unreadable.saved()
+    yield "scratch/disk_quota", unreadable.disk()
+    yield "llama-7b/node_health", unreadable.nodes()
+    yield "llama-7b/gpu_health", unreadable.gpus()
+    yield "cron.hourly/tidy", unreadable.dropin(folder)
+    yield "waiting-jobs", unreadable.broken_off()
 
 
 def results() -> Iterator[tuple[str, Result]]:
@@ -304,8 +305,9 @@ def results() -> Iterator[tuple[str, Result]]:
         folder = Path(name)
         for each in ("log", "saved"):
             (folder / each).mkdir()
-        for check, _, said in said_by_checks(folder):
-            yield from ((f"{check}: {title}", result) for title, result in said)
+        for check, said in said_by_checks(folder):
+            for title, found in said:
+                yield f"{check}: {title}", found.result if isinstance(found, Observation) else found
 
 
 def messages() -> Iterator[tuple[str, Message]]:
@@ -315,45 +317,51 @@ def messages() -> Iterator[tuple[str, Message]]:
         for each in ("log", "saved"):
             (folder / each).mkdir()
         events = [
-            *(
-                each
-                for check, target, said in said_by_checks(folder)
-                for each in of_check(check, target, said)
-            ),
-            *comings_and_goings(),
+            *(each for check, said in said_by_checks(folder) for each in told(check, said)),
+            *comings_and_goings(folder / "log"),
             *suspects(folder / "log"), *lives(), *people(), *actions(),
         ]  # fmt: skip
         for title, found in events:
-            for note in compose([found], {}, RULES, max(found.at, NOW)):
+            for note in compose([found], {}, RULES, found.at):
                 yield title, _here(note.message, name)
-        together = [_numbered(at, found) for at, (title, found) in enumerate(events) if title in TOGETHER]
-        for note in compose(together, {}, RULES, NOW):
+        for note in compose(together := at_once(folder / "log"), {}, RULES, together[0].at):
             yield "several alerts of one run at once", _here(note.message, name)
         yield from delivery([event for _, event in events])
 
 
-TOGETHER = ("log_staleness: stalled", "log_staleness: a forbidden line", "nodes: a node of it drains")
-"""Messages of one round about one run, which travel as one."""
-
-
-def _numbered(number: int, found: IncidentEvent) -> IncidentEvent:
-    return replace(found, incident=replace(found.incident, id=number)) if found.incident else found
+def at_once(folder: Path) -> list[IncidentEvent]:
+    """Three faults of one run that one round finds, which travel as one message."""
+    forbidden = {"must_not_see": (r"Using \[0\]nmn0",)}
+    log = checks.lines(folder, f"NET/OFI Using [0]nmn0\n{checks.STEPS}", minutes=4, **forbidden)
+    gpu = checks.seen("llama-7b/gpu_health", checks.memory_errors(), log[""].at)
+    return rounds([log[""], log["must_not_see"], gpu])
 
 
 def delivery(events: list[IncidentEvent]) -> Iterator[tuple[str, Message]]:
     """What delivery says of itself, and digests."""
     yield "delivery: a test", test_message("bloom-watch", "login1", NOW)
-    row = Notification("k@mail", "mail", compose(events[:1], {}, RULES, NOW)[0].message, NOW)
-    reports = Reports("mail", ("slack",), NOW, Policy(name="bloom-watch"))
+    one_round = [*{each.target: each for each in reversed(events) if each.at == START}.values()][-3:]
+    several = [_rows(one_round), _rows([*one_round[:2], events[0]])]
+    row = several[1][-1]
+    now = row.created_at
+    reports = Reports("mail", ("slack",), now, Policy(name="bloom-watch"))
     yield "delivery: a channel is broken", reports.broken("smtp.example.org refused: 550", [row])[0].message
-    yield "delivery: it works again", reports.works()[0].message
     yield "delivery: some never get it", reports.partly("bob@example.org refused: 550")[0].message
     yield "delivery: one message is refused", reports.refused(replace(row, failure="too long"))[0].message
-    yield "delivery: given up", reports.expired([row])[0].message
-    rows = [replace(row, key=f"{at}@mail") for at in range(3)]
-    for occasion in ("in one round", "in quiet hours"):
-        policy = Policy(name="bloom-watch")
-        yield f"delivery: many {occasion}", digest(rows, NOW, NOW, policy, occasion)[-1].message
+    later = Reports("mail", ("slack",), now + 86400, Policy(name="bloom-watch"))
+    yield "delivery: given up", later.expired([row])[0].message
+    yield "delivery: it works again", later.works()[0].message
+    for occasion, rows in zip(("in one round", "in quiet hours"), several, strict=True):
+        at, policy = rows[-1].created_at, Policy(name="bloom-watch")
+        yield f"delivery: many {occasion}", digest(rows, at, at, policy, occasion)[-1].message
+
+
+def _rows(events: Sequence[IncidentEvent]) -> list[Notification]:
+    """What the channel mail is to deliver of them."""
+    return [
+        Notification(f"{at}@mail", "mail", compose([each], {}, RULES, each.at)[0].message, each.at)
+        for at, each in enumerate(events)
+    ]
 
 
 def _here(message: Message, folder: str) -> Message:
@@ -389,21 +397,24 @@ def rendered() -> str:
 
 
 def _page_rows(messages: list[Message]) -> list[str]:
-    """Each message's row on the page, as it is read there."""
+    """Each message's row on the page, as it is read there a day later."""
     notes = [
-        Notification(f"{at}@mail", "mail", each, NOW, "sent", sent_at=NOW) for at, each in enumerate(messages)
+        Notification(f"{at}@mail", "mail", each, each.at, "sent", sent_at=each.at)
+        for at, each in enumerate(messages)
     ]
-    rows = tuple(MessageRow(NOW, note.message, (note,)) for note in notes)
+    rows = tuple(MessageRow(note.message.at, note.message, (note,)) for note in notes)
     empty: Any = {"runs": (), "open": (), "over": (), "charts": (), "gaps": (), "touches": (), "links": ()}
     status: Any = {"alive": True, "last_round": None, "home": "", "link": None, "holder": None, "checks": []}
-    page = render(PageContent("bloom-watch", NOW, START, status, messages=rows, **empty))
+    page = render(
+        PageContent("bloom-watch", max(each.at for each in messages), START, status, messages=rows, **empty)
+    )
     section = page.partition('id="h-messages"')[2].partition('aria-labelledby="h-chain"')[0]
-    items = section.split('<li class="item"><time>')[1:]
+    items = [each.partition("</li>")[0] for each in section.split('<li class="item"><time>')[1:]]
     return [" ".join(html.unescape(re.sub(r"<[^>]*>", " ", item)).split()) for item in items]
 
 
 def _forms(title: str, message: Message, row: str) -> str:
-    note = Notification("key@mail", "mail", message, NOW)
+    note = Notification("key@mail", "mail", message, message.at)
     letter = mail(note, (), Account(("smtp://localhost",), "dog@example.org", ("team@example.org",)))
     plain = letter.get_body(("plain",))
     assert plain is not None

@@ -6,6 +6,8 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -13,12 +15,21 @@ from types import FrameType
 import pytest
 
 from tests.golden import messages
+from tests.golden.checks import CONFIG, DROPINS
 from tests.golden.messages import FILE, ISO, PATH, first_lines, rendered
+from watchdogd.cli import VERBS
+from watchdogd.config.loading import parse
+from watchdogd.daemon.dependencies import queue_name
+from watchdogd.daemon.registry.check_factory import build
+from watchdogd.daemon.registry.plugin_registry import built_in
 from watchdogd.daemon.self_monitoring import SUBJECTS
+from watchdogd.home.layout import Home
 from watchdogd.incidents import message_wording
+from watchdogd.incidents.models import DELIVERY, SELF
 from watchdogd.notify.reports import Reports
 from watchdogd.plugin import Result, Status
 from watchdogd.remediation.executor import _DOERS
+from watchdogd.units import age
 
 ROOT = Path(__file__).parents[2]
 SAYING = {"warning", "critical", "unknown", "notice"}
@@ -79,7 +90,7 @@ def test_every_first_line_keeps_the_rules() -> None:
 
 
 CLAUSE = re.compile(r"[;,:] | \(|$")
-OTHERS = ("delivery: ", "the watchdog: ", "nodes: its GPUs", "several ")
+OTHERS = ("delivery: ", "the watchdog: ", "gpu_health: its GPUs cannot be watched", "several ")
 ALERTS = ("CRITICAL", "WARNING", "UNKNOWN")
 
 
@@ -180,7 +191,7 @@ def test_nothing_is_said_twice_of_one_incident() -> None:
     """A change, a call and an end have words of their own."""
     lives = [line for title, line in first_lines() if title.startswith("an incident: ") and "scratch" in line]
     assert len(set(lives)) == len(lives) > 5
-    assert "\n  Worst: [CRITICAL] 98 % full\n" in FILE.read_text(encoding="utf-8")
+    assert "\n  Worst: [CRITICAL] 1 TB of 50 TB free (2 %)\n" in FILE.read_text(encoding="utf-8")
 
 
 def test_one_thing_has_one_word_everywhere() -> None:
@@ -200,6 +211,96 @@ def test_what_comes_as_a_time_has_its_zone() -> None:
         r"(?<![\d:])\d\d:\d\d:\d\d(?! (?:CET|CEST))", re.sub(r"\d{4}-\d\d-\d\dT\S+", "", text)
     )
     assert clocks == []
+
+
+CLOCK = r"(\d+ \w+ \d\d:\d\d:\d\d) CET"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A message as a terminal shows it: its title, when it came, its first line, what stands below it."""
+
+    title: str
+    at: float
+    head: str
+    text: str
+
+    @property
+    def of(self) -> str:
+        """Check and subject that it is about."""
+        found = re.search(r"; check (.+?)(?:, incident \d+)?$", self.text, re.MULTILINE)
+        return found[1] if found else ""
+
+
+def _told() -> list[Told]:
+    parts = FILE.read_text(encoding="utf-8").split("=" * 100 + "\n")[1:]
+    found = []
+    for part in parts:
+        shown = part.split("-- terminal\n")[1].split("-- page\n")[0].replace("\n  ", "\n")
+        first, _, text = shown.strip().partition("\n")
+        at, head = re.fullmatch(f"{CLOCK} (.+)", first).groups()  # type: ignore[union-attr]
+        found.append(Told(part.partition("\n")[0], _seconds(at), head, text))
+    return found
+
+
+def _seconds(clock: str) -> float:
+    return datetime.strptime(f"2026 {clock}+0100", "%Y %d %b %H:%M:%S%z").timestamp()
+
+
+AGO = re.compile(r"\b(?:no output|progress|stalled|others|last seen|log)(?: for)? (\d\w*)")
+
+
+def test_a_message_has_one_clock() -> None:
+    """What it says of times and of how long they are ago agrees, and nothing has happened after it."""
+    for each in _told():
+        spans = re.findall(rf"^Since {CLOCK}, for (\S+)\.$", each.text, re.MULTILINE)
+        assert [lasted for _, lasted in spans] == [age(each.at - _seconds(at)) for at, _ in spans], each.title
+        ago = AGO.search(each.head)
+        assert not (ago and spans) or ago[1] == spans[0][1], f"{each.title}: {each.head}, {spans[0]}"
+        for lasted, since, end in re.findall(rf"Lasted (\S+), from {CLOCK} to {CLOCK}", each.text):
+            assert (lasted, each.at) == (age(_seconds(end) - _seconds(since)), _seconds(end)), each.title
+            after = re.search(r" after (\d\w+)", each.head)
+            assert not after or after[1] == lasted, each.title
+        late = [at for at in re.findall(rf"(?<!until ){CLOCK}", each.text) if _seconds(at) > each.at]
+        assert late == [], f"{each.title}: yet to come"
+
+
+def test_an_end_is_that_of_its_own_beginning() -> None:
+    """Some message of the same check and subject said before what an end says that it was."""
+    everything = _told()
+    ends = [each for each in everything if each.head.startswith("[RESOLVED]")]
+    assert len(ends) > 10
+    for each in ends:
+        was = re.search(r"(?:It was|Worst): \[(\w+)\] (.+)", each.text)
+        assert was, each.title
+        before = [
+            other
+            for other in everything
+            if other.of == each.of and other.at < each.at and was[2] in f"{other.head}\n{other.text}"
+        ]
+        assert before, f"{each.title}: nothing of {each.of} was {was[0]}"
+
+
+def test_each_command_is_of_something_that_is_there(tmp_path: Path) -> None:
+    """A verb that exists, with a check, run, disk, channel or incident of the home that the file is about."""
+    home, catalog = Home(tmp_path), {entry.name: entry for entry in built_in()}
+    config = parse(CONFIG, home.config)
+    built = build(config, catalog, home, "slurm", whole=False)
+    checks = {SELF, DELIVERY, queue_name("slurm"), f"{SELF}/files:/scratch", *config.checks}
+    checks |= {*(check.name for check in built), *(f"cron.hourly/{name}" for name in DROPINS)}
+    names = {config.daemon.name, *checks, *config.runs, *config.disks, *config.channels}
+    for each in _told():
+        about = each.of.partition(" ")[0]
+        assert not about or about in checks, f"{each.title}: there is no check {about}"
+        numbers = re.findall(r"\bincidents? (\d+)", each.text)
+        numbers += ["8", "9"] if each.title.startswith("several ") else []
+        for verb, word in COMMAND.findall(each.text):
+            assert verb in VERBS, f"{each.title}: {verb}"
+            there = word in (numbers if verb == "ack" else names)
+            assert there or not word or word.startswith("-"), f"{each.title}: watchdogd {verb} {word}"
+
+
+COMMAND = re.compile(r"(?:^ +|: )watchdogd (?!ended)([a-z-]+)(?: ([\w./-]+))?", re.MULTILINE)
 
 
 def sayings() -> Iterator[tuple[str, str, range]]:
@@ -248,7 +349,7 @@ def test_no_action_no_report_and_nothing_that_people_do_is_missing() -> None:
     }
     source = Path(messages.__file__).read_text(encoding="utf-8")
     assert words - set(re.findall(r"wording\.(\w+)", source)) == {
-        "acknowledged", "silenced", "unsilenced", "stopped", "reminder", "unacknowledged", "flapping",
-        "switched", "follower", "first_line", "cut", "outcome", "upcoming", "_why", "fits", "joined", "_room",
-        "beginning", "_others", "eased", "ActionWords",
+        "acknowledged", "ended", "silenced", "unsilenced", "stopped", "reminder", "unacknowledged",
+        "flapping", "switched", "follower", "first_line", "cut", "outcome", "upcoming", "_why", "fits", "joined",
+        "_room", "beginning", "_others", "eased", "recovered", "ActionWords",
     }, "what is new there needs a message in the file"  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is said where something cannot be looked at, by each check's own function: (name, result)."""
+"""What is said where something cannot be looked at, by each check's own function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from tests.golden.checks import HOUR, MINUTE, RUN, START, STEPS, TB, Said, _some, job, lines, verdict
+from tests.golden.checks import HOUR, MINUTE, RUN, START, TB, Said, _some, end, job, seen, verdict
 from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.batch.snapshot import Snapshot
 from watchdogd.daemon.check_runner import CheckRunner
@@ -30,7 +30,7 @@ from watchdogd.plugins.disk_quota.check import _source
 from watchdogd.plugins.disk_quota.path_state import PathState
 from watchdogd.plugins.disk_quota.quota_sources import Quotas
 from watchdogd.plugins.disk_quota.write_test import WriteTestState
-from watchdogd.plugins.gpu_health.check import _of_gpus
+from watchdogd.plugins.gpu_health.check import _advised, _of_gpus
 from watchdogd.plugins.gpu_health.faults import GpuLimits
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 from watchdogd.plugins.gpu_health.standstill import Patience
@@ -42,7 +42,7 @@ from watchdogd.plugins.node_disks.check import node_disks
 from watchdogd.plugins.node_health.check import node_health, spares
 from watchdogd.plugins.project_hours.check import project_hours
 from watchdogd.system.bounded_io import BoundedIO, UnaskedError
-from watchdogd.system.command import Answer
+from watchdogd.system.command import Answer, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,11 +67,6 @@ def log(folder: Path) -> Said:
     lost = SimpleNamespace(lost=5, text="iter # reward nan")
     nameless: Any = SimpleNamespace(told=SimpleNamespace(loss=None), clocks=SimpleNamespace(lost=lost))
     yield "a number without a name is NaN", _some(_lost(nameless, ""))
-    must: dict[str, Any] = {
-        "must_see": ({"match": "aws-ofi", "within": "2m"},),
-        "jobs": (job(started_at=START + 30),),
-    }
-    yield "an expected line does not come", lines(folder, STEPS, **must)["must_see"]
 
 
 def saved() -> Said:
@@ -81,14 +76,18 @@ def saved() -> Said:
     wrong = OSError(errno.EIO, "Input/output error", "/scratch/tr11")
     with instead(f"{place}.checkpoint_inventory.update_inventory", wrong):
         yield "its checkpoints cannot be read", checkpoint_age.checkpoint_age.results(wanted, GIVEN)[0]
-    since: Any = SimpleNamespace(since=SimpleNamespace(at=START), inventory=SimpleNamespace(known={}))
+    empty = SimpleNamespace(known={})
+    since, late = (
+        SimpleNamespace(since=SimpleNamespace(at=START - hours * HOUR), inventory=empty) for hours in (1, 4)
+    )
     working: Any = SimpleNamespace(job=None, blind="squeue did not answer in 20 s")
-    say = checkpoint_age._age
+    say: Any = checkpoint_age._age
+    pattern = wanted["checkpoints"]
     with instead(f"{place}._lost", [2 * HOUR]):
-        yield "perhaps no checkpoint came", say("g*", working, since, START + 4 * HOUR, 3 * HOUR, None)
-    seen: Any = SimpleNamespace(job=None, blind="")
+        yield "perhaps no checkpoint came", say(pattern, working, late, START, 3 * HOUR, None)
+    idle: Any = SimpleNamespace(job=None, blind="")
     with instead(f"{place}._lost", [2 * HOUR, 2 * HOUR]):
-        yield "none of two jobs saved one", say("g*", seen, since, START + HOUR, 3 * HOUR, None)
+        yield "none of two jobs saved one", say(pattern, idle, since, START, 3 * HOUR, None)
     half = SimpleNamespace(changed=START - 24 * HOUR, mark=".incomplete", size=7)
     kept: Any = SimpleNamespace(known={"/scratch/tr11/global_step7": half})
     yield "a checkpoint is unfinished", checkpoint_age._content(kept, START)
@@ -116,25 +115,31 @@ def disk() -> Said:
 def nodes() -> Said:
     """Of nodes."""
     mute: Any = SimpleNamespace(closed="", trouble="", told={}, silent={"node2": "its probe has ended"})
+    disks, nodes = "llama-7b/node_disks", "llama-nodes"
     for check, name in ((memory_leak, "memory_leak"), (node_disks, "node_disks")):
         wanted: dict[str, Any] = {"memory_free": Amount(share=0.05)}
         wanted = {"node_disks": ("/tmp",)} if check is node_disks else wanted
         with instead(f"plugins.{name}.check.look", mute):
-            yield f"a node is silent ({name})", check.results(wanted, {**GIVEN, "history": None})[-1]
+            told = check.results(wanted, {**GIVEN, "history": None})[-1]
+            yield "a node is silent", seen(f"llama-7b/{name}", told)
     with instead("plugins.node_disks.check.look", SimpleNamespace(**{**vars(mute), "trouble": "srun: late"})):
-        yield "no node could be asked", node_disks.results({"node_disks": ("/tmp",)}, GIVEN)[-1]
-    usage = Usage("llama-7b", "88", "node5", None, {})
-    yield "a disk was not looked at", list(judge_disks({"node5": usage}, ("/tmp",), {}))[-1]
+        told = node_disks.results({"node_disks": ("/tmp",)}, GIVEN)[-1]
+        yield "no node could be asked", seen(disks, told)
+    usage = Usage("llama-7b", "329", "node2", None, {})
+    yield "a disk was not looked at", seen(disks, list(judge_disks({"node2": usage}, ("/tmp",), {}))[-1])
     for name, answer in (
         ("Slurm says nothing of nodes", DENIED),
         ("Slurm knows no node", replace(DENIED, exit_code=0, errors="")),
         ("Slurm's nodes are not understood", replace(DENIED, exit_code=0, output="what?\n")),
     ):
         with instead("plugins.node_health.check.command.ask", answer):
-            yield name, node_health.results({}, GIVEN)[0]
-    yield "no such partition", spares([SlurmNode("node2", "gpu", "idle")], "gpus", None)
+            yield name, seen(nodes, node_health.results({}, GIVEN)[0])
+    yield "no such partition", seen("spare-nodes", spares([SlurmNode("node2", "gpu", "idle")], "gpus", None))
     with instead("plugins.project_hours.check.ask", replace(DENIED, argv=("sshare",))):
-        yield "its hours are not known", project_hours.results({}, {**GIVEN, "history": None})[0]
+        yield (
+            "its hours are not known",
+            seen("hours", project_hours.results({}, {**GIVEN, "history": None})[0]),
+        )
     none: Any = SimpleNamespace(name="p1", limit=0, used=0)
     with (
         instead("plugins.project_hours.check.budgets.of_sshare", [none]),
@@ -142,58 +147,63 @@ def nodes() -> Said:
         patch("watchdogd.plugins.project_hours.check._ends_in"),
         patch("watchdogd.plugins.project_hours.check.judge", return_value=Result.__new__(Result)),
     ):
-        yield "no hours are granted", next(project_hours.function(history=None, now=START))
+        yield "no hours are granted", seen("hours", next(project_hours.function(history=None, now=START)))
 
 
 def gpus() -> Said:
     """Of GPUs that only their driver tells of."""
     event = DriverEvent("0000:1b:00", 79, "Xid 79, GPU has fallen off the bus", at=START, fatal=True)
-    node = GpuNode("node5", events=(event,))
+    node = GpuNode("node2", events=(event,))
     given: Any = (GpuHealthState(), GpuLimits(8), Patience(1, 1, 1), {}, START - 60, START)
-    yield "a driver tells of a GPU", next(_of_gpus(node, *given))
+    yield "a driver tells of a GPU", _advised(next(_of_gpus(node, *given)), RUN)
 
 
 def dropin(folder: Path) -> Said:
     """Of drop-ins that do not run, or whose jobs fail."""
-    home = str(folder)
-    late, odd, rotten = (folder / name for name in ("late", "odd", "rotten.slurm"))
-    late.write_text("#!/bin/sh\nsleep 60\n")
+    home, copy, job = str(folder), folder / "cron.hourly/cp.slurm", "cron.hourly/cp.slurm"
+    tidy, odd = folder / "cron.hourly/tidy", folder / "cron.hourly/odd"
     odd.write_text("#!/no/such/shell\n")
-    for each in (late, odd):
+    for each in (tidy, odd):
         each.chmod(0o755)
-        with contextlib.chdir(folder):
-            ran = dropins.executable.results({"path": str(each), "home": home, "deadline": 0.2}, {})[0]
-        yield f"a program that {'does not end' if each is late else 'cannot be started'}", ran
-    parameters = {"path": str(late), "home": f"{home}/gone", "deadline": 1.0}
-    yield "home is gone", dropins.executable.results(parameters, {})[0]
+    given: dict[str, Any] = {"path": str(tidy), "home": home, "deadline": 600.0}
+    late = replace(DENIED, exit_code=None, failure=Failure.LATE, errors="")
+    with contextlib.chdir(folder), instead("daemon.dropins.dropins.command.ask", late):
+        yield "a program that does not end", dropins.executable.results(given, {})[0]
+    with contextlib.chdir(folder):
+        strange = dropins.executable.results({**given, "path": str(odd)}, {})[0]
+    yield "a program that cannot be started", seen("cron.hourly/odd", strange)
+    yield "home is gone", dropins.executable.results({**given, "home": f"{home}/gone"}, {})[0]
     slurm: dict[str, Any] = {
-        "path": str(rotten), "comment": "watchdogd:1", "home": home, "output": "", "partition": "",
+        "path": str(copy), "comment": "watchdogd:1", "home": home, "output": "", "partition": "",
         "account": "", "every": 3600.0, "users": frozenset({"alice"}), "edited": 1,
     }  # fmt: skip
-    rotten.write_text("#!/bin/sh\n")
+    copy.write_text("#!/bin/sh\n")
     with patch("shutil.which", return_value=None):
-        yield "there is no sbatch", next(_results(slurm, Followed()))
-    from tests.golden.checks import end
-
-    over = Snapshot(START, jobs=(), endings=(end("77", name="rotten"),), users=frozenset({"alice"}))
+        yield "there is no sbatch", seen(job, next(_results(slurm, Followed())))
+    failed = end("77", name="copy", ended_at=START - 30)
+    over = Snapshot(START, jobs=(), endings=(failed,), users=frozenset({"alice"}))
     with (
         patch("shutil.which", return_value="/usr/bin/sbatch"),
         instead("daemon.dropins.dropin_jobs.slurm_snapshot.look", over),
     ):
-        yield "its job failed", next(_results(slurm, Followed("77", "rotten", START, "77", START)))
+        known = Followed("77", "copy", START - MINUTE, "77", START - 600)
+        yield "its job failed", seen(job, next(_results(slurm, known)))
     crontab: Any = _CrontabBuilder.__new__(_CrontabBuilder)
     stated = patch.object(_CrontabBuilder, "_stated", lambda _self, _dropin, said: said)
     script: Any = SimpleNamespace(refused="", kind=dropins.DropInKind.SLURM, name="x", every=1.0)
     full = OSError(errno.ENOSPC, "No space left on device")
     with stated, patch.object(_CrontabBuilder, "_script", side_effect=full):
-        yield "its job could not be marked", crontab.of(script)[0]
+        yield "its job could not be marked", seen(job, crontab.of(script)[0])
     entry: Any = SimpleNamespace(every=None, skipped="cannot be loaded: ModuleNotFoundError: no module numpy")
     with stated, patch("watchdogd.daemon.dropins.crontab.replace", lambda said, **_: said):
-        yield "a plugin that cannot be loaded", crontab._plugin(script, entry, "x")
+        yield (
+            "a plugin that cannot be loaded",
+            seen("cron.hourly/count.py", crontab._plugin(script, entry, "x")),
+        )
 
 
 def _results(parameters: dict[str, Any], state: Followed) -> Iterator[Result]:
-    found = dropin_jobs.script.function(**parameters, state=state, now=START + MINUTE)
+    found = dropin_jobs.script.function(**parameters, state=state, now=START)
     return (each for each in found if isinstance(each, Result))
 
 
@@ -201,11 +211,9 @@ def broken_off() -> Said:
     """Of checks that broke off."""
     runner: Any = CheckRunner.__new__(CheckRunner)
     runner._clock, runner._unended, runner._memories = (lambda: START), {}, {}
-    declared = SimpleNamespace(jobs=False)
-    check: Any = SimpleNamespace(
-        name="waiting_jobs", run_name="", target="x", entry=SimpleNamespace(declared=declared, wants=())
-    )
+    entry = SimpleNamespace(declared=SimpleNamespace(jobs=False), wants=())
+    check: Any = SimpleNamespace(name="waiting-jobs", run_name="", target="waiting-jobs", entry=entry)
     wrong = Reply("k", trouble="raised KeyError: 'partition' (waiting_jobs.py, line 8)")
-    yield "a plugin of one's own broke off", runner._observed(check, wrong, {})[0].result
+    yield "a plugin of one's own broke off", runner._observed(check, wrong, {})[0]
     late = Reply("k", trouble="did not end within 20s", late=True)
-    yield "a plugin of one's own does not end", runner._observed(check, late, {})[0].result
+    yield "a plugin of one's own does not end", runner._observed(check, late, {})[0]

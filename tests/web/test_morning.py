@@ -28,6 +28,7 @@ from watchdogd.home.layout import Home
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.web.content import MessageRow, PageContent
 from watchdogd.web.digest_text import as_json, digest
+from watchdogd.web.run_forecast import HowFar
 from watchdogd.web.timeline import Span
 
 if TYPE_CHECKING:
@@ -44,14 +45,14 @@ def evening(tmp_path_factory: pytest.TempPathFactory) -> PageContent:
     "line",
     [
         "glide-xl: stalled, 81,240/105,000 (77%) iterations, +81,239",
-        "lost 4h40m: gone 4h40m",
+        "lost 5h: gone 5h",
         "- 5h: job 329 FAILED (exit 1) after 9h: GPU out of memory on rank 7",
-        "moe-3b: running, 548,500/900,000 (61%) iterations, +93,914, 11d left (9d18h to 11d)",
+        "moe-3b: running, 548,500/900,000 (61%) iterations, +101,887, 10d left (9d18h to 10d)",
         "unwatched for 1h30m",
         "scratch inodes: 99% used, 548,500 free, full in 9h",
-        "Incidents: 5 new, 1 over, 4 open",
+        "Incidents: 5 new, 1 resolved, 4 open",
         "- 7 [CRITICAL] llama-7b: job 329 FAILED (exit 1) after 9h: GPU out of memory on rank 7 "
-        "(for 5h, bob looks after it)",
+        "(for 5h, acknowledged by bob)",
     ],
 )
 def test_it_says_what_a_day_did(evening: PageContent, line: str) -> None:
@@ -61,13 +62,13 @@ def test_it_says_what_a_day_did(evening: PageContent, line: str) -> None:
 def test_the_first_line_says_how_it_stands(evening: PageContent) -> None:
     message = digest(evening)
     assert message.headline == (
-        "[INFO] bloom-watch: 1 of 4 runs trains, 1 uncertain, 1 stalled, 1 gone; 5h20m lost; 4 open"
+        "[INFO] bloom-watch: 1 of 4 runs trains, 1 uncertain, 1 stalled, 1 gone; 5h40m lost; 4 open"
     )
     assert not message.incidents, "it opens and ends nothing"
 
 
 def test_it_says_what_the_watchdog_missed(evening: PageContent) -> None:
-    assert "no link of the chain ran" in digest(evening).body
+    assert "no daemon ran" in digest(evening).body
     lost = replace(letter(), state="expired", message=letter().message)
     status = {**evening.status, "troubles": ["history.db cannot be written"]}
     missed = replace(evening, gaps=(), status=status, messages=(MessageRow(NOON, lost.message, (lost,)),))
@@ -83,10 +84,18 @@ def test_it_says_how_long_a_run_waited_in_the_queue(evening: PageContent) -> Non
     assert "waited 1h30m in the queue" in digest(replace(evening, runs=(run,))).body.splitlines()
 
 
+def test_seconds_are_lost_too_and_one_step_is_one(evening: PageContent) -> None:
+    gone = replace(evening.runs[1], spans=(Span(NOON - 20, NOON, "gone"),), far=HowFar(done=1.0))
+    message = digest(replace(evening, runs=(gone,)))
+    assert "; 20s lost; " in message.headline
+    assert f"{gone.name}: gone, 1 step, " in message.body
+    assert replace(gone.far, total=1.0, unit="epoch", pace=0.1).speed == "10 epochs/s"
+
+
 def test_programs_get_the_numbers(evening: PageContent) -> None:
     found = {each["run"]: each for each in as_json(evening, digest(evening))["runs"]}
-    assert found["llama-7b"]["lost_seconds"] == 4 * 3600 + 40 * 60
-    assert (found["moe-3b"]["done"], found["moe-3b"]["gained"]) == (548_500, 93_914)
+    assert found["llama-7b"]["lost_seconds"] == 5 * 3600
+    assert (found["moe-3b"]["done"], found["moe-3b"]["gained"]) == (548_500, 101_887)
 
 
 def test_a_day_without_anything_is_said_in_a_few_words(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.golden import checks
+from watchdogd.daemon.status_file import observation_json
 from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import AlertState, CheckState, Incident, Observation
+from watchdogd.incidents.evaluate import evaluate
+from watchdogd.incidents.models import AlertPolicy, AlertState, CheckState, Incident, Observation
 from watchdogd.plugin import Metric, Progress, Result, Status
 from watchdogd.web.content import gather
 from watchdogd.web.timeline import HOLDS, STATES, Link, Span, links, timeline, totals
@@ -100,6 +104,22 @@ def test_only_what_speaks_of_its_progress_makes_a_run_hang(tmp_path: Path) -> No
         (180.0, "running"),
     ]
     assert not [chart for chart in picture.charts if "stalled" in chart.title]
+
+
+def test_a_cancelled_run_is_gone_in_its_history_as_in_its_badge(tmp_path: Path) -> None:
+    ended = checks.end(state="CANCELLED", exit_code=0, cancelled_by="alice", ended_at=checks.START + 30)
+    seen = checks.liveness({"jobs": (checks.job(),)}, {"endings": (ended,)})[""]
+    assert (seen.result.status, seen.result.run_state) == (Status.WARNING, "gone")
+    told = [replace(seen, at=seen.at + at) for at in (0, MINUTE, 2 * MINUTE)]
+    book, _ = evaluate(AlertState(), told[:1], {seen.check: AlertPolicy(confirm=1)}, seen.at)
+    home = Home(tmp_path / "home")
+    home.make()
+    with closing(Store.open("sqlite:///history.db", home)) as store:
+        store.record(Record(seen.at, tuple(told), alerts=book))
+        status = {"checks": [observation_json(told[-1])]}
+        picture = gather(home, store, status, "w", since=seen.at, now=told[-1].at)
+    assert picture.runs[0].state == "gone"
+    assert picture.runs[0].totals == {"gone": 2 * MINUTE}
 
 
 def test_nothing_is_known_before_the_first_reading_nor_long_after_the_last() -> None:

@@ -213,7 +213,8 @@ def chart(title: str, unit: str, points: Points, since: float, until: float, wid
     if not known:
         return [f"{title}: nothing was measured"]
     low, high = _axis(min(known), max(known), unit)
-    lines = [f"{title}: {label_of(known[-1], unit)} at last"]
+    last = next(value for at, value in reversed(points) if abs(value) < _HUGE and since <= at <= until)
+    lines = [f"{title}: {label_of(last, unit)} at last"]
     for row in range(HEIGHT - 1, -1, -1):
         mark = label_of(high, unit) if row == HEIGHT - 1 else label_of(low, unit) if row == 0 else ""
         drawn = "".join(_sign(value, row, low, high) for value in columns)

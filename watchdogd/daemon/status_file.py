@@ -76,8 +76,8 @@ def observation_json(observation: Observation, stamp: Callable[[float], str] = i
 
 
 def _advice_json(advice: Advice) -> dict[str, str]:
-    """Return a sentence and the command below it, where there is one."""
-    return {"sentence": advice.sentence, "command": advice.command}
+    """Return a sentence and the command below it, where there is one, and the kind of action that does it."""
+    return {"sentence": advice.sentence, "command": advice.command, "action": advice.action}
 
 
 def _cells_json(cells: Mapping[str, str | float], stamp: Callable[[float], str]) -> dict[str, str]:

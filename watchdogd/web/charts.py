@@ -28,6 +28,8 @@ CAPACITY = "capacity"
 """Label of a limit's line."""
 _MOVED = 1e-3
 """Share of its limit by which something has changed that is no constant."""
+_POINTS = 5.0
+"""Percentage points by which a share has changed that is no constant: less is not seen on its axis."""
 VALUES = 18_000
 """Values on a page: about six characters each."""
 
@@ -90,9 +92,9 @@ class DrawnChart:
     def moves(self) -> bool:
         """Return whether it shows anything but constants, or what is one beside its limit."""
         limits = [line.points[-1][1] for line in self.lines if line.dashed and line.label == CAPACITY]
+        least = _POINTS if self.unit == "%" else _MOVED * max(limits, default=0.0)
         return any(
-            f"{low:.4g}" != f"{high:.4g}" and high - low >= _MOVED * max(limits, default=0.0)
-            for _, _, low, high, *_ in self.figures
+            f"{low:.4g}" != f"{high:.4g}" and high - low >= least for _, _, low, high, *_ in self.figures
         )
 
 

@@ -16,7 +16,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.history.models import STALLED
 from watchdogd.incidents.models import SELF
 from watchdogd.integrations.experiment_trackers import ExperimentTracker, trackers
-from watchdogd.plugin import Plugin, Status
+from watchdogd.plugin import CANCELLED, Plugin, Status
 from watchdogd.plugins import modules
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import open_plain, parse_json
@@ -121,6 +121,11 @@ class RunRow:
         last = self.spans[-1].state if self.spans else "unwatched"
         found = last if last == "unwatched" else run_models.run_state(self.results) or last
         return "doubtful" if found == "running" and self.doubted else found
+
+    @property
+    def moves(self) -> bool:
+        """Return whether it gets on, as far as is known."""
+        return self.state in ("running", "doubtful")
 
     @property
     def doubt(self) -> str:
@@ -299,9 +304,10 @@ def _run(
         {kind: jobs.get(("", kind), ()) for kind in ("running", "waiting", "held", "elsewhere", *IDLE)},
         stalled=[points[key] for points in mine.values() for key in points if key[1] == STALLED],
         gone=[
-            (row.incident.opened_at, row.incident.resolved_at or now)
+            (row.incident.began, row.incident.resolved_at or now)
             for row in own
-            if row.incident.check == counted and row.incident.status is Status.CRITICAL
+            if row.incident.check == counted
+            and (row.incident.status is Status.CRITICAL or row.incident.fault == CANCELLED)
         ],
         gaps=[(gap.begin, gap.end) for gap in gaps],
         since=since,

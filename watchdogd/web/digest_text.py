@@ -35,7 +35,7 @@ def digest(content: PageContent) -> Message:
     lost = sum(_seconds(run, *LOST) for run in content.runs)
     opened = len(content.open)
     fact = "; ".join(
-        (headline(states), f"{coarse(lost)} lost" if lost >= 60 else "nothing lost", f"{opened} open")
+        (headline(states), f"{coarse(lost)} lost" if lost >= 1 else "nothing lost", f"{opened} open")
     )
     parts = [*(_of_run(run, content) for run in content.runs), _of_disks(content.status), _incidents(content)]
     parts.append(_itself(content))
@@ -103,8 +103,7 @@ def _far(run: RunRow) -> Iterator[str]:
     yield STATE_WORDS.get(run.state, run.state)
     if far.done is not None:
         whole = f"/{far.total:,.0f} ({far.share:.0%})" if far.total and far.share is not None else ""
-        unit = (far.unit or "step") if far.done == 1 and not whole else far.units
-        yield f"{far.done:,.0f}{whole} {unit}"
+        yield f"{far.done:,.0f}{whole} {far.units}"
     if run.gained is not None:
         yield f"{run.gained:+,.0f}" if run.gained else "none of them new"
     if far.eta is not None:
@@ -140,7 +139,7 @@ def _incidents(content: PageContent) -> str:
     if not (content.open or content.over):
         return "No incidents."
     begun = sum(row.incident.opened_at >= content.since for row in (*content.open, *content.over))
-    lines = [f"Incidents: {begun} new, {len(content.over)} over, {len(content.open)} open"]
+    lines = [f"Incidents: {begun} new, {len(content.over)} resolved, {len(content.open)} open"]
     lines += [_open(row.incident, content) for row in content.open[:REASONS]]
     if (more := len(content.open) - REASONS) > 0:
         lines.append(f"- and {more} more")
@@ -148,7 +147,7 @@ def _incidents(content: PageContent) -> str:
 
 
 def _open(incident: Incident, content: PageContent) -> str:
-    by = f", {incident.acknowledged_by} looks after it" if incident.acknowledged_by else ""
+    by = f", acknowledged by {incident.acknowledged_by}" if incident.acknowledged_by else ""
     fact = one_line(f"{incident.target}: {incident.summary}", 200)
     return f"- {incident.id} [{incident.status.name}] {fact} (for {coarse(content.at - incident.began)}{by})"
 

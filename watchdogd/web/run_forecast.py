@@ -61,8 +61,14 @@ class HowFar:
 
     @property
     def units(self) -> str:
-        """Return what is counted, of many."""
-        return f"{self.unit}{'es' if self.unit.endswith(('ch', 's', 'x')) else 's'}" if self.unit else "steps"
+        """Return what is counted, in the plural where it is not one."""
+        return (self.unit or "step") if (self.total or self.done) == 1 else self._many
+
+    @property
+    def _many(self) -> str:
+        return (
+            f"{self.unit}{'es' if self.unit.endswith(('tch', 's', 'x')) else 's'}" if self.unit else "steps"
+        )
 
     @property
     def speed(self) -> str:
@@ -73,7 +79,7 @@ class HowFar:
         slow = self.pace >= 1
         number = self.pace if slow else 1 / self.pace
         shown = f"{number:,.{1 if number < 10 else 0}f}"
-        return f"{shown} s/{unit}" if slow else f"{shown} {self.units}/s"
+        return f"{shown} s/{unit}" if slow else f"{shown} {self._many}/s"
 
 
 def how_far(progress: Iterable[Mapping[str, Any]], points: Points, *, moves: bool) -> HowFar:
