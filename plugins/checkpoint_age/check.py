@@ -31,7 +31,7 @@ from watchdogd import units
 from watchdogd.checks import checkpoint_files, checkpoint_inventory
 from watchdogd.checks.checkpoint_files import FILES
 from watchdogd.checks.checkpoint_inventory import SETTLED, CheckpointInventory, Growth
-from watchdogd.checks.node_checks import not_judged
+from watchdogd.checks.node_checks import ASK_SLURM, not_judged
 from watchdogd.checks.working_job import Since, Working, working
 from watchdogd.plugin import (
     Advice,
@@ -155,7 +155,8 @@ def _age(
         facts.append(f"job {works.job.id} runs{f' on {works.job.nodes}' if works.job.nodes else ''}")
     if works.blind:
         doubt = f"{line}, not known whether its job runs"
-        return Result(Status.UNKNOWN, doubt, metrics).saying(*facts, works.blind).dated(since)
+        asked = Result(Status.UNKNOWN, doubt, metrics).saying(*facts, works.blind, advice=ASK_SLURM)
+        return asked.dated(since)
     status = Status.CRITICAL if age >= late + every else Status.WARNING
     return Result(status, line, metrics).saying(*facts, advice=_WHETHER_IT_SAVES).dated(since)
 

@@ -212,7 +212,8 @@ def disk_quota(
     rooms = _rooms(found, wishes, usable, outlook, state.rates)
     yield from _told(path, rooms, outlook, spot, source, state)
     if write_probe:
-        yield write_test.write_test(path, state.probe, now, write_within)
+        most = state.holders.words.get(BYTES, "")
+        yield write_test.write_test(path, state.probe, now, write_within, most)
 
 
 # What the quota tool says beside the limits.
@@ -344,7 +345,8 @@ def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Re
             status = Status.WARNING if status is Status.OK else status
     if verdict.free > 0 and verdict.left is not None:
         parts.append(f"full in about {age(verdict.left)}")
-    advice = [] if status is Status.OK else [_relief(path, verdict, most)]
+    inodes = verdict.limit.kind == INODES
+    advice = [] if status is Status.OK else [write_test.relief(path, most, inodes=inodes)]
     old = outlook.now - (verdict.limit.at or outlook.now)
     facts += [f"figures of {age(old)} ago"] if old >= LATE else []
     details = "\n".join(map(free_space.describe, judged)) if len(judged) > 1 else ""
@@ -354,13 +356,6 @@ def _worded(path: str, judged: list[Verdict], outlook: Outlook, most: str) -> Re
     )
     worded = told.ending("room again", room)
     return worded.triggers("on_disk") if verdict.short else worded
-
-
-def _relief(path: str, verdict: Verdict, most: str) -> Advice:
-    """Return what makes room: a word with those who hold most, else the command that shows what does."""
-    if most:
-        return Advice(f"Make room: {most}.")
-    return write_test.relief(path, inodes=verdict.limit.kind == INODES)
 
 
 def _each(judged: list[Verdict]) -> dict[str, Metric]:

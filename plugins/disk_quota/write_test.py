@@ -31,8 +31,8 @@ class WriteTestState:
     hangs: float | None = None
 
 
-def write_test(path: str, known: WriteTestState, now: float, within: float) -> Result:
-    """Write a small file in `path`, within a number of seconds.
+def write_test(path: str, known: WriteTestState, now: float, within: float, most: str = "") -> Result:
+    """Write a small file in `path`, within a number of seconds. `most`: who holds most there, if known.
 
     While an earlier test still hangs in the kernel, no other is started.
     """
@@ -56,7 +56,7 @@ def write_test(path: str, known: WriteTestState, now: float, within: float) -> R
         return unknown(f"writing could not be tried: {answer.complaint()}", subject=WRITE).saying(
             where, advice=[short]
         )
-    return _failed(path, where, step, int(number))
+    return _failed(path, where, step, int(number), most)
 
 
 def _bad(say: Callable[..., Result], line: str, where: str, advice: Advice = ASK) -> Result:
@@ -64,15 +64,17 @@ def _bad(say: Callable[..., Result], line: str, where: str, advice: Advice = ASK
     return say(line, subject=WRITE).saying(where, advice=[advice])
 
 
-def relief(
-    path: str, sentence: str = "Make room; to see what holds most:", *, inodes: bool = False
-) -> Advice:
-    """Return what makes room: the command that shows what does."""
+def relief(path: str, most: str, *, inodes: bool = False) -> Advice:
+    """Return what makes room: a word with those who hold most, else the command that shows what does."""
+    if most:
+        return Advice(f"Make room: {most}.")
     what = "--inodes" if inodes else "-h"
-    return Advice(sentence, f"du {what} -x -d1 {shlex.quote(path)} | sort -h | tail")
+    return Advice(
+        "Make room; to see what holds most:", f"du {what} -x -d1 {shlex.quote(path)} | sort -h | tail"
+    )
 
 
-def _failed(path: str, where: str, step: str, number: int) -> Result:
+def _failed(path: str, where: str, step: str, number: int, most: str = "") -> Result:
     if number == 0:
         wrong = "a test file came back with other content than was written"
         return _bad(critical, wrong, where)
@@ -84,7 +86,7 @@ def _failed(path: str, where: str, step: str, number: int) -> Result:
             unknown, f"permission denied for {own_name()}: a test file could not be {step}", where, asked
         )
     if number in (errno.ENOSPC, errno.EDQUOT):
-        return _bad(critical, line, where, relief(path))
+        return _bad(critical, line, where, relief(path, most))
     return replace(_bad(critical, line, where), unanswered=unanswered(OSError(number, why)))
 
 

@@ -3,10 +3,11 @@
 Slurm is asked once a round for all runs together. A run is identified by its job name and its users, so array
 tasks, requeues and dependency chains are one run.
 
-**Running** is fine; being suspended, or completing for too long, is reported. **Waiting** is fine as long as
-it can end: a reason that does not pass by itself (a dependency that can never be satisfied, a hold, a limit
-of the partition or the account) is reported with the command that fixes it. A job held by its user is one
-WARNING with the command that releases it, since that is how people pause a run.
+**Running** is fine; being suspended, or completing for too long, is reported; of a stopped plain process with
+a log, log_staleness reports it once the log stalls. **Waiting** is fine as long as it can end: a reason that
+does not pass by itself (a dependency that can never be satisfied, a hold, a limit of the partition or the
+account) is reported with the command that fixes it. A job held by its user is one WARNING with the command
+that releases it, since that is how people pause a run.
 
 A run is **gone** only if a second source (sacct, scontrol) agrees, or after `absent_after`. The message then
 says how it ended, who cancelled it, and why: the cause is searched at the end of the run's log and of the
@@ -154,6 +155,8 @@ def job_liveness(
     )
     pressed = kill_switch(run.kill_switch, run.home_kill_switch)
     history, results = judge(run, snapshot, begin_round(state, now), pressed, limits, post_mortem_of, now)
+    if process and log and results[0].kind == "suspended":
+        results[0] = dataclasses.replace(results[0], status=Status.OK, advice=())
     yield history
     yield from results
 

@@ -18,8 +18,9 @@ began it before. The first silence after a new kind of line may last half an hou
 Before the rhythm is known, and for counts that a waiting program may write, the limit is half an hour too.
 Known pauses are kept across restarts. No word in the log makes the check wait longer, except those that you
 configure (`quiet`), with an allowance of their own; the message says which limit applied. While the job waits
-or is suspended, nothing is judged. After the last step (`900/900`) a run may be silent for as long as it took
-to get there, at least half an hour and at most two hours; then a WARNING says so: it is no hang.
+or is suspended, nothing is judged; a plain process that is stopped is stalled. After the last step
+(`900/900`) a run may be silent for as long as it took to get there, at least half an hour and at most two
+hours; then a WARNING says so: it is no hang.
 
 An evaluation that nothing announces looks like a silence after a step: its length is known once it has been
 seen. If the first one is reported, a log line before it ("evaluating") helps as much as setting
@@ -96,7 +97,9 @@ def _advised(result: Result, run: Run, job: Job) -> Result:
     before = f"Cancel it, then restart from a checkpoint saved before {local_time(result.since or 0.0)}:"
     end = Advice(before if lost else "To stop the run:", typed.end.format(id=number), "cancel")
     helps = {
-        "": Advice("To see where each process stands:", f"watchdogd stacks {name}", "stacks"),
+        "": Advice("To see where each process stands:", f"watchdogd stacks {name}", "stacks")
+        if job.working
+        else Advice("To let it go on:", typed.resume.format(id=number)),
         "loss": end,
         "throughput": Advice("To see which GPUs are slow:", f"watchdogd gpus {name}"),
         "skipped": Advice("Check the loss scale; if the loss no longer falls, go back to a checkpoint."),

@@ -111,8 +111,13 @@ def _lost(log: RunLog, evidence: str) -> Result | None:
         return critical(said, subject="loss", details=evidence).dated(loss.since)
     if lost:
         said = f"a number in its log is NaN or infinite, {lost.lost} times in a row"
-        return warning(said, subject="loss", details=evidence).saying(f"its line: '{lost.text}'")
+        return warning(said, subject="loss", details=evidence).saying(
+            f"its line: '{lost.text}'", advice=[_IF_LOSS]
+        )
     return None
+
+
+_IF_LOSS = Advice("If it is the loss, restart from a checkpoint saved before; other measures may be NaN.")
 
 
 def _risen(log: RunLog, evidence: str) -> Result | None:

@@ -290,14 +290,16 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
         seems = Result(signs.status, f"{said}, but {signs.words[0]}{at}", metrics, details)
         return replace(seems, progress=progress).saying(*facts).dated(since)
     stalls = look.newest is not None  # not known without a log
-    what = f"stalled, {said}{at}" if stalls else said
+    job = look.state.job
+    stall = "stalled" if job is None or job.working else "stalled, suspended"
+    what = f"{stall}, {said}{at}" if stalls else said
     hung = Result(
         Status.CRITICAL,
-        f"stalled for {age(lasted)}: {cause}{at}" if cause and stalls else what,
+        f"{stall} for {age(lasted)}: {cause}{at}" if cause and stalls else what,
         metrics,
         details,
         progress=_progress(look, allowed, stalled=stalls),
-        short=f"stalled for {age(lasted)}{at}",
+        short=f"{stall} for {age(lasted)}{at}",
         suspects=log_wording.silent_rank(look.log),
     ).saying(*facts, advice=[] if stalls else [_NO_LOG])
     hung = hung.dated(since)
@@ -324,7 +326,8 @@ def _known(look: Look, allowed: Allowance) -> Iterator[str]:
     if job:
         doing = "runs" if job.working else f"is {job.state.lower()}"
         noun = "process" if look.process else "job"
-        yield f"{noun} {job.id} {doing}{f' on {job.nodes}' if job.nodes else ''}"
+        why = f", {job.reason}" if look.process and job.reason else ""
+        yield f"{noun} {job.id} {doing}{f' on {job.nodes}' if job.nodes else ''}{why}"
     if look.log.files.buffered:
         yield UNBUFFER
 

@@ -311,12 +311,12 @@ def test_long_names_and_many_digits_stay_within_the_terminal() -> None:
 def test_what_watchdogd_is_about_to_do_stands_below_what_it_is_done_for() -> None:
     asked = {"incident": 7, "run": "moe", "trigger": "on_hang"}
     actions = [
-        {**asked, "action": "stacks", "began": iso(NOW - 12)},
-        {**asked, "action": "requeue", "began": None},
+        {**asked, "action": "stacks", "will": "take stacks", "began": iso(NOW - 12)},
+        {**asked, "action": "requeue", "will": "requeue its job", "began": None},
     ]
     lines = shown(picture(seen("moe/job_liveness", running=1), actions=actions))
-    at = lines.index("ACTION pending: moe: stacks (on_hang, incident 7, began 12s ago)")
-    assert lines[at + 1] == "ACTION pending: moe: requeue (on_hang, incident 7)"
+    at = lines.index("ACTION pending: moe: take stacks, begun 12s ago (on_hang, incident 7)")
+    assert lines[at + 1] == "ACTION pending: moe: watchdogd will requeue its job (on_hang, incident 7)"
 
 
 @pytest.mark.parametrize("jobs", [{"waiting": 1}, {"held": 1}])

@@ -556,7 +556,7 @@ def test_a_drop_in_on_a_hung_file_system_holds_up_nothing_else_and_is_told(
     drop(dog.home, "cron.every-1s/quick", "#!/bin/sh\necho ran >> quick\necho fine\n")
     wait_until(lambda: counted(dog, "quick") >= 1, 60, "the other one runs")
     (dog.home / "cron.daily" / "stuck").symlink_to(hung / "script")
-    wait_until(lambda: "the drop-in folders cannot be looked at" in dog.alerts(), 60, "it is told")
+    wait_until(lambda: "new drop-ins are not taken up" in dog.alerts(), 60, "it is told")
     before = counted(dog, "quick")
     wait_until(lambda: counted(dog, "quick") >= before + 3, 60, "the other one goes on")
 

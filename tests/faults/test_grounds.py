@@ -155,7 +155,7 @@ def test_a_file_system_that_hangs_is_told_once_whoever_works_on_it(site: Site, s
         with hanging(scratch):
             site.wait_told("[CRITICAL]", "file system does not answer on")
             assert any(f"does not answer on {platform.node()}: {scratch}" in text for text in site.texts)
-            site.wait_said("scratch/disk_quota", "does not answer")
+            site.wait_said("scratch/disk_quota", "not answer")
             site.quiet(*(f"{run}/log_staleness" for run in runs))
         site.wait_told("[RESOLVED]", "the file system answers again")
         site.quiet("scratch/disk_quota", *(f"{run}/log_staleness" for run in runs))
@@ -193,5 +193,7 @@ def test_a_controller_that_is_silent_is_told_once_whatever_the_runs(site: Site) 
     )
     site.wait_told("[UNKNOWN] watchdogd: ", "Unable to contact")
     site.quiet(*(f"{run}/log_staleness" for run in runs), *(f"{run}/job_liveness" for run in runs))
-    assert site.headlines == ["[UNKNOWN] watchdogd: squeue: Unable to contact slurm controller"]
+    assert site.headlines == [
+        "[UNKNOWN] watchdogd: squeue: Unable to contact slurm controller, job state not known"
+    ]
     assert all(f"{run}/job_liveness" in site.bodies for run in runs)

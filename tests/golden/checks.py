@@ -268,7 +268,8 @@ def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict
     jobs = wanted.pop("jobs", (job(),))
     signs = wanted.pop("signs", ())
     name = wanted.pop("name", RUN.name)
-    run = replace(RUN, name=name, job_name=name, signs=signs)
+    backend = wanted.pop("backend", "slurm")
+    run = replace(RUN, name=name, job_name=name, signs=signs, backend=backend)
     looks = min(int(minutes), 12)
     for line in [*text.splitlines(), *[""] * looks]:
         now += MINUTE if line else MINUTE * minutes / looks
@@ -276,7 +277,7 @@ def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict
             with log.open("a") as file:
                 file.write(line + "\n")
             os.utime(log, (now, now))
-        snapshot = Snapshot(now, jobs=jobs)
+        snapshot = Snapshot(now, jobs=jobs, backend=backend)
         given = {"run": run, "snapshot": snapshot, "memory": memory, "now": now, "failed": 0}
         parameters = {"log": str(log), "stale_after": 90.0, **wanted}
         told = log_staleness.results(parameters, given)
@@ -331,6 +332,8 @@ def log(folder: Path) -> Said:
     yield "gradients overflow", advised(next(_skips(state)), RUN, job())
     state.files.unread = Unread(3, "bytes 100 to 200 of train.log", now=True)
     yield "part of the log was not read", advised(next(_unread(state)), RUN, job())
+    stopped = job("4711", state="SUSPENDED", reason="stopped by a signal", nodes="ws1")
+    yield "its process is stopped", lines(folder, STEPS, minutes=4, jobs=(stopped,), backend="process")[""]
 
 
 def verdict(free: float, total: float, kind: str = BYTES, of: str = FILE_SYSTEM, **more: Any) -> Any:
@@ -449,7 +452,7 @@ def nodes() -> Said:
     )
     idle = SlurmNode("node3", "gpu", "idle")
     yield "few spare nodes", seen("spare-nodes", spares([DRAINED, idle], "gpu", Amount(absolute=2)))
-    barred = node_checks.no_access("llama-7b", "its GPUs", "no step may be started", reported=False)
+    barred = node_checks.no_access("llama-7b", "its GPUs", CLOSED, reported=False)
     yield "its GPUs cannot be watched", seen("llama-7b/gpu_health", [*barred][-1])
     asked = Snapshot(START, None, trouble="squeue did not answer in 20 s")
     blind = _some(node_checks.nothing_to_judge(asked, ()))
@@ -553,6 +556,7 @@ def dropins(folder: Path) -> Said:
     yield "everybody may write it", refused(str(path), str(folder), distrust(path))
 
 
+CLOSED = "Slurm starts no step in job 329 of carol, and no probe runs in it"
 TROUBLES = {
     "engine": "no alerts go out on slack: this user has too many processes here",
     "history": "history /home/alice/watchdogd/history.db: disk I/O error",
@@ -563,7 +567,7 @@ TROUBLES = {
     "chain": "the next watchdog job is not queued: sbatch was refused: invalid account",
     "home": "the watchdog's home cannot be written: Read-only file system",
     "inbox": "/home/alice/watchdogd/inbox cannot be read: Permission denied",
-    "drop-ins": "the drop-in folders cannot be looked at: Input/output error",
+    "drop-ins": "new drop-ins are not taken up: Input/output error",
     "publishing": "the page cannot be written: No space left on device",
     "pulse": "the pulse file /scratch/tr11/pulse.log is not updated: Is a directory",
 }
@@ -582,7 +586,7 @@ def itself() -> Said:
     yield "a file system does not answer", seen(name, mute)
     monitor = SelfMonitoring()
     monitor.troubles |= {**TROUBLES, "config": _misspelt()}
-    for each in monitor._of_troubles(None):
+    for each in monitor._of_troubles({"job_id": "88412", "ends_at": "2026-11-28T00:20:00+01:00"}):
         if each.status is not Status.OK:
             check = DELIVERY if each.subject == "delivery" else SELF
             yield f"trouble with {each.subject}", seen(check, each)

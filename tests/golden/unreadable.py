@@ -190,7 +190,9 @@ def dropin(folder: Path) -> Said:
         yield "its job failed", seen(job, next(_results(slurm, known)))
     crontab: Any = _CrontabBuilder.__new__(_CrontabBuilder)
     stated = patch.object(_CrontabBuilder, "_stated", lambda _self, _dropin, said: said)
-    script: Any = SimpleNamespace(refused="", kind=dropins.DropInKind.SLURM, name="x", every=1.0)
+    script: Any = SimpleNamespace(
+        refused="", kind=dropins.DropInKind.SLURM, name="x", every=1.0, path=f"{home}/count.py"
+    )
     full = OSError(errno.ENOSPC, "No space left on device")
     with stated, patch.object(_CrontabBuilder, "_script", side_effect=full):
         yield "its job could not be marked", seen(job, crontab.of(script)[0])
@@ -211,7 +213,7 @@ def broken_off() -> Said:
     """Of checks that broke off."""
     runner: Any = CheckRunner.__new__(CheckRunner)
     runner._clock, runner._unended, runner._memories = (lambda: START), {}, {}
-    entry = SimpleNamespace(declared=SimpleNamespace(jobs=False), wants=())
+    entry = SimpleNamespace(declared=SimpleNamespace(jobs=False), wants=(), foreign=True)
     check: Any = SimpleNamespace(name="waiting-jobs", run_name="", target="waiting-jobs", entry=entry)
     wrong = Reply("k", trouble="raised KeyError: 'partition' (waiting_jobs.py, line 8)")
     yield "a plugin of one's own broke off", runner._observed(check, wrong, {})[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from watchdogd.checks.checkpoint_inventory import Cadence
 from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
 from watchdogd.plugin import Amount, History, Result, Status, memory_of, remembered
-from watchdogd.plugins.disk_quota import checkpoint_room, path_state, quota_sources
+from watchdogd.plugins.disk_quota import checkpoint_room, path_state, quota_sources, write_test
 from watchdogd.plugins.disk_quota.check import DiskState, _read_before, disk_quota
 from watchdogd.plugins.disk_quota.du import DuProcess, DuState
 from watchdogd.plugins.disk_quota.top_users import TopUsers
@@ -732,3 +733,17 @@ def test_what_fstab_has_and_is_not_mounted_is_told(tmp_path: Path, monkeypatch: 
     assert f"/etc/fstab has lustre mgs@tcp:/ark at {tmp_path}\nwhat is written there" in text_of(seen[""])
     monkeypatch.setattr(path_state, "_FSTAB", "/nowhere")
     assert look(tmp_path, memory)[""].status is Status.OK
+
+
+def test_a_full_disk_that_takes_no_file_names_who_holds_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, *given: Any) -> Result:
+        return write_test._failed(path, path, "written", errno.ENOSPC, given[-1])
+
+    monkeypatch.setattr(write_test, "write_test", full)
+    memory = memory_of(DiskState(holders=TopUsers({BYTES: {"carol": 100.0 * MB}}, asked=NOW)))
+    seen = look(tmp_path, memory, quota="statvfs", crit_free=Amount(share=1.0), write_probe=True)
+    assert [str(seen[each].advice[0].sentence)[:40] for each in (BYTES, "write")] == [
+        "Make room: most is held by carol (100 MB"
+    ] * 2

@@ -1318,6 +1318,9 @@ def test_a_stopped_process_is_suspended(watch: Watch) -> None:
     assert result.status is Status.WARNING
     assert "suspended for 0s (stopped by a signal)" in text_of(result)
     assert commands_of(result) == ["kill -CONT 4711"]
+    watch.parameters |= {"log": "train.log"}
+    with_log = the(watch.look(stopped, ends=None, backend="process"))
+    assert (with_log.status, with_log.advice) == (Status.OK, ())  # log_staleness tells, once its log stalls
 
 
 def test_a_process_that_cannot_be_looked_for_is_unknown(watch: Watch) -> None:

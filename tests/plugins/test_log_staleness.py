@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.words import text_of
+from tests.plugins.words import commands_of, text_of
 from watchdogd.batch.models import Job
 from watchdogd.batch.snapshot import Snapshot
 from watchdogd.plugin import Recovery, Result, Run, Sign, Status
@@ -39,6 +39,7 @@ class Training:
     memory: dict[str, Any] = field(default_factory=dict)
     file_clock: float = 0.0
     log: str = ""
+    backend: str = "slurm"
     failed: int = 0
     signs: tuple[Sign, ...] = ()
 
@@ -55,10 +56,11 @@ class Training:
             self.now,
             jobs=jobs if self.jobs_known else None,
             running=self.running,
+            backend=self.backend,
             trouble="" if self.jobs_known else "squeue did not answer within 10 s",
         )
         injected = {
-            "run": Run("run-4", "tr4", signs=self.signs),
+            "run": Run("run-4", "tr4", backend=self.backend, signs=self.signs),
             "snapshot": snapshot,
             "memory": self.memory,
             "now": self.now,
@@ -191,6 +193,18 @@ def test_not_judged_while_no_job_runs(training: Training, job: Job | None, why: 
     training.job = JOB
     assert set(wait(training, 19 * MINUTE)) == {Status.OK}
     assert wait(training, 2 * MINUTE)[-1] is Status.CRITICAL
+
+
+def test_a_process_that_is_stopped_stalls_and_is_let_go_on(training: Training) -> None:
+    training.backend = "process"
+    training.job = replace(JOB, id="4711", name="run-4")
+    training.iterate(1, 3)
+    training.job = replace(training.job, state="SUSPENDED", reason="stopped by a signal")
+    assert wait(training, 31 * MINUTE)[-1] is Status.CRITICAL
+    stalled = training.look()[""]
+    assert stalled.summary.startswith("stalled, suspended, no output for 31m")
+    assert "process 4711 is suspended on n[1-2], stopped by a signal" in stalled.facts
+    assert commands_of(stalled) == ["kill -CONT 4711"]
 
 
 def test_a_flag_of_slurms_hides_no_hang_and_a_state_that_nobody_knows_makes_it_unknown(
@@ -527,7 +541,9 @@ def test_the_end_of_a_job_that_hung_is_no_recovery(training: Training) -> None:
     assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
     training.job = None
     ended = training.look()[""]
-    assert ended.recovery == Recovery("job 88_1 ended without going on, no job runs", timed=False)
+    assert ended.recovery == Recovery(
+        "job 88_1 ended without going on, no job runs", timed=False, recovered=False
+    )
     training.job = replace(JOB, state="PENDING", nodes="", started_at=None)
     requeued = training.look()[""]
     assert requeued.recovery == Recovery("job 88_1 was requeued, waits to start", timed=False)

@@ -301,8 +301,10 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
 def _action(action: Mapping[str, Any], now: float) -> Text:
     """Return the line about what watchdogd does, or is about to do, about an incident."""
     began = action["began"] and format_duration(max(now - time_of(action["began"]), 0.0))
-    by = f"({action['trigger']}, incident {action['incident']}{f', began {began} ago' if began else ''})"
-    return Text(one_line(f"ACTION pending: {action['run']}: {action['action']} {by}"), style="bold")
+    does = action.get("will") or action["action"]
+    what = f"{does}, begun {began} ago" if began else f"watchdogd will {does}"
+    by = f"({action['trigger']}, incident {action['incident']})"
+    return Text(one_line(f"ACTION pending: {action['run']}: {what} {by}"), style="bold")
 
 
 def _others(status: StatusFile, now: float) -> Iterator[Text]:

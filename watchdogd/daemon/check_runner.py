@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import time
 from dataclasses import replace
 from functools import partial
@@ -20,7 +21,7 @@ from watchdogd.daemon.workers.worker_protocol import FAILED, NOTHING, Call, Repl
 from watchdogd.errors import WatchdogError
 from watchdogd.home.touchfile import finished
 from watchdogd.incidents.models import AlertPolicy, AlertState, Observation
-from watchdogd.plugin import History, Progress, Result, Run, Sign, Status, unknown
+from watchdogd.plugin import Advice, History, Progress, Result, Run, Sign, Status, unknown
 from watchdogd.system.pathname import file_name
 from watchdogd.units import age, local_time
 
@@ -257,7 +258,8 @@ class CheckRunner:
             nothing = reply.late or reply.unanswered
             state = "?" if check.entry.declared.jobs else ""
             text = f"the check {reply.trouble}{again}"
-            results = (replace(unknown(text), unanswered=nothing, run_state=state),)
+            broken = unknown(text).saying(advice=[_to_correct(check, late=nothing)])
+            results = (replace(broken, unanswered=nothing, run_state=state),)
             if "failed" in check.entry.wants:
                 memories[check.name] = _failed_again(self._memories.get(check.name, NOTHING))
         elif reply.hang:
@@ -355,6 +357,16 @@ def _sooner(setup: Setup, alerts: AlertState) -> dict[str, float]:
 def _failed(memory: str) -> int:
     """Return how many runs in a row did not end, from a check's memory."""
     return int(json.loads(memory).get(FAILED, 0)) if FAILED in memory else 0
+
+
+def _to_correct(check: Check, *, late: bool) -> Advice:
+    """Return what helps where a check broke off, or did not end."""
+    again = f"watchdogd check {shlex.quote(check.name)}"
+    if late:
+        return Advice("What it reads may not answer, or it needs a longer timeout; to run it now:", again)
+    if check.entry.foreign:
+        return Advice("Correct the plugin at that line; to run it then:", again)
+    return Advice("This is a fault of watchdogd: report it with this line. To run it again:", again)
 
 
 def _is_path(value: object) -> bool:

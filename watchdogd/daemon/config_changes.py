@@ -173,7 +173,8 @@ class Changes:
         try:
             found = self._dropins_patient.attempt(partial(dropins.look, self._home))
         except (WatchdogError, OSError) as error:
-            self._troubles["drop-ins"] = f"the drop-in folders cannot be looked at: {error}"
+            why = getattr(error, "strerror", None) or error
+            self._troubles["drop-ins"] = f"new drop-ins are not taken up: {why}"
             return setup
         self._troubles["drop-ins"] = ""
         if found == self._dropins_seen and setup.looked:

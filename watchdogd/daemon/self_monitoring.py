@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from watchdogd.daemon.setup import Setup
@@ -13,6 +14,7 @@ from watchdogd.errors import Problem
 from watchdogd.incidents.models import DELIVERY, SELF, Observation
 from watchdogd.plugin import Advice, Metric, Result, Status, notice
 from watchdogd.system.number import count
+from watchdogd.units import local_time
 
 SUBJECTS = (
     "engine",
@@ -36,7 +38,6 @@ BEARABLE = frozenset({"config", "answers", "delivery"})
 MEANS = {
     "history": "events are not recorded",
     "inbox": "acknowledgements are not taken in",
-    "drop-ins": "new drop-ins are not taken up",
 }
 """What a trouble means for people, where its own words do not say that."""
 PLUGINS_LIMIT = 500
@@ -52,7 +53,10 @@ ADVICE = {
     "history": (Advice("Alerts still go out; what happens meanwhile may be missing later."), _ROOM),
     "config": (Advice("Correct config.toml; the last good one counts meanwhile:", "watchdogd config"),),
     "channels": (
-        Advice("Correct the channel in config.toml or its secret; to test it:", "watchdogd notify --test"),
+        Advice(
+            "No alert goes out there until it is correct in config.toml, or its secret is set; to test it:",
+            "watchdogd notify --test",
+        ),
     ),
     "answers": (Advice("Give the bot the missing rights; alerts go out all the same.", ""),),
     "delivery": (Advice("To see what waits, and why:", "watchdogd outbox"),),
@@ -61,6 +65,8 @@ ADVICE = {
     ),
     "chain": (Advice("To see what Slurm says of the next job:", "watchdogd status"),),
     "home": (_ROOM,),
+    "inbox": (Advice("An ack or a silence has no effect until its folder can be read: correct its rights."),),
+    "drop-ins": (Advice("Those known before run on; the disk of the watchdog's home may be failing."),),
     "publishing": (_ROOM,),
     "pulse": (Advice("Correct [pulse] in config.toml, or what lies at its path."),),
 }
@@ -114,6 +120,9 @@ class SelfMonitoring:
             said = Result(status, summary, recorded.get(subject, {}), subject=subject)
             look = Advice("To see what is wrong:", "watchdogd doctor")
             said = said.saying(advice=(*ADVICE.get(subject, ()), look) if text else ())
+            if text and subject == "chain" and link and link.get("ends_at"):
+                ends = local_time(datetime.fromisoformat(link["ends_at"]).timestamp())
+                said = said.saying(f"this job watches until {ends}, and nobody after it")
             if text and subject in self.began:
                 said = said.dated(self.began[subject])
             yield _pathless(said).ending(f"{subject} is fine again")

@@ -217,7 +217,9 @@ def _unusable(entry: PluginEntry) -> Problem:
     """Return why a plugin is not used: its own path is known."""
     why = entry.skipped if isinstance(entry.skipped, Problem) else Problem(entry.skipped)
     what = why.what.replace(entry.origin, "it")
-    fix, typed = (why.fix, why.typed) if why.fix else (f"see why: {entry.origin}", False)
+    fix, typed = (
+        (why.fix, why.typed) if why.fix else (f"correct {entry.origin}, or install what it imports", False)
+    )
     return Problem(f"plugin {entry.name} is not used: {what}", fix, typed=typed)
 
 

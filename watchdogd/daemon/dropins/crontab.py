@@ -17,9 +17,9 @@ from watchdogd.daemon.dropins.dropins import DAILY, DropIn, DropInKind, Stamp
 from watchdogd.daemon.registry import check_factory as checks_module
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, Source, scout
-from watchdogd.errors import ConfigError
+from watchdogd.errors import ConfigError, Problem
 from watchdogd.home.layout import Home
-from watchdogd.plugin import Result, Status, unknown
+from watchdogd.plugin import Advice, Result, Status, unknown
 from watchdogd.system import account
 from watchdogd.system.pathname import file_name
 from watchdogd.system.times import LOCAL_ZONE, CronTimes, zone_named
@@ -29,6 +29,8 @@ MARGIN = 10.0
 _EXECUTABLE = Source("watchdogd.daemon.dropins.dropins", "executable")
 _STATED = Source("watchdogd.daemon.dropins.dropins", "stated")
 _SCRIPT = Source("watchdogd.daemon.dropins.dropin_jobs", "script")
+_CORRECT = Advice("Correct it, or install what it imports.")
+_ROOM = Advice("If the disk is full, make room; to see how full it is:", "df -h")
 
 
 @dataclass(slots=True)
@@ -100,7 +102,7 @@ class _CrontabBuilder:
                     return [self._script(dropin)]
                 except OSError as error:
                     why = f"its job is not submitted, home cannot be written: {error.strerror}"
-                    return [self._stated(dropin, unknown(why))]
+                    return [self._stated(dropin, unknown(why).saying(advice=[_ROOM]))]
             case DropInKind.PYTHON:
                 return self._python(dropin)
         return []
@@ -173,7 +175,9 @@ class _CrontabBuilder:
                 return checks_module.with_defaults(name, entry, section, dropin.name, self.config, self.home)
             except ConfigError as error:
                 reason = str(error)
-        return replace(self._stated(dropin, unknown(reason)), name=name)
+        why = reason if isinstance(reason, Problem) else Problem(reason)
+        said = unknown(why.what).saying(dropin.path, advice=[Advice.of(why) if why.fix else _CORRECT])
+        return replace(self._stated(dropin, said), name=name)
 
     def _stated(self, dropin: DropIn, said: Result) -> Check:
         entry = PluginEntry(dropin.name, "built-in", _STATED)

@@ -14,6 +14,7 @@ from pathlib import Path
 from watchdogd.batch import slurm, slurm_snapshot
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.snapshot import Snapshot
+from watchdogd.checks.node_checks import ASK_SLURM
 from watchdogd.daemon.dropins import dropin_job_result
 from watchdogd.daemon.dropins.dropin_job_result import JobResult
 from watchdogd.daemon.dropins.dropins import environment, refusal
@@ -127,8 +128,12 @@ def script(
         wish = replace(wish, at=at, since=since)
     word = _step(wish, state, now)
     details = state.end.tail if state.end and word.status is not Status.OK else ""
-    yield Result(word.status, word.text, details=details)
+    advice = () if word.status is Status.OK or state.job else ASK_SLURM if state.silent else (_AGAIN,)
+    yield Result(word.status, word.text, details=details).saying(advice=advice)
     yield state
+
+
+_AGAIN = Advice("Correct what its output below says; watchdogd submits it again when it is due.")
 
 
 def _step(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
