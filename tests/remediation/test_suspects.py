@@ -57,6 +57,24 @@ def behind(*ranks: int, node: str = "n017") -> list[Suspect]:
             ("NCCL", "Guard"),
             False,
         ),
+        (
+            [Suspect("GPU", "is throttled", node="n017", gpu=gpu) for gpu in (1, 2, 3)],
+            "each of GPUs 1-3 (node n017) is throttled",
+            ("GPU",),
+            False,
+        ),
+        (
+            [Suspect("GPU", "is throttled", node=f"n{gpu}", gpu=gpu) for gpu in range(9)],
+            "each of 9 GPUs is throttled",
+            ("GPU",),
+            False,
+        ),
+        (
+            [Suspect("node", "is slow", node=f"n{number}") for number in range(9)],
+            "each of 9 nodes is slow",
+            ("node",),
+            False,
+        ),
         ([replace(NCCL, strength=FAIR)], f"rank 137 (node n017, GPU 1) {BEHIND}", ("NCCL",), False),
         (
             [replace(NCCL, strength=FAIR), LOG],

@@ -178,11 +178,23 @@ def who(group: Sequence[Culprit]) -> str:
     """Return `rank 137 (node n017, GPU 1)`, `each of ranks 136-139 (node n017)`, `each of 70 ranks`."""
     if len(group) == 1:
         return str(group[0])
-    ranks = [each.rank for each in group if each.rank is not None]
-    nodes = stack_folding.names(each.node for each in group if each.node)
-    where = f" ({'nodes' if len({each.node for each in group}) > 1 else 'node'} {nodes})" if nodes else ""
-    if len(ranks) == len(group) and len(stack_folding.numbers(ranks)) <= 40 and len(where) <= 60:
-        return f"each of ranks {stack_folding.numbers(ranks)}{where}"
+    kind, told = _numbers(group)
+    names = stack_folding.names(each.node for each in group if each.node)
+    where = f" ({'nodes' if len({each.node for each in group}) > 1 else 'node'} {names})" if names else ""
+    if told and len(told) <= 40 and len(where) <= 60:
+        return f"each of {kind} {told}{where}"
     if len(group) <= NAMED:
         return "each of " + ", ".join(map(str, group))
-    return f"each of {len(group)} {'ranks' if len(ranks) == len(group) else 'suspects'}"
+    return f"each of {len(group)} {kind}"
+
+
+def _numbers(group: Sequence[Culprit]) -> tuple[str, str]:
+    """Return what they are, and their numbers, where those tell who they are."""
+    ranks = [each.rank for each in group if each.rank is not None]
+    gpus = [each.gpu for each in group if each.gpu is not None]
+    if len(ranks) == len(group):
+        return "ranks", stack_folding.numbers(ranks)
+    if not ranks and len(gpus) == len(group):
+        alone = len({each.node for each in group}) == 1
+        return "GPUs", stack_folding.numbers(gpus) if alone else ""
+    return ("nodes" if all(each.is_node for each in group) else "suspects"), ""
