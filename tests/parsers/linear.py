@@ -7,7 +7,7 @@ import importlib
 import re
 import time
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -119,12 +119,13 @@ def _singles(tree: Any) -> Iterator[Any]:
         yield from chain.from_iterable(map(_singles, inner))
 
 
-def slow(pattern: re.Pattern[str], methods: Methods, longest: int | None = None) -> str:
+def slow(pattern: re.Pattern[str], methods: Methods, longest: int | None = None, each: int = 1) -> str:
     """What the pattern takes far too long for; empty where there is nothing.
 
     `longest`: letters of the longest text that it is ever tried on, where there is such a bound.
+    Every attack is tried, or the first of `each` so many.
     """
-    for before, again in Made(pattern).attacks():
+    for before, again in islice(Made(pattern).attacks(), None, None, each):
         for end in _ENDS:
             texts = [(before + again * (size // len(again) + 1) + end)[:longest] for size in SIZES]
             for method in methods:
