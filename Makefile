@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WHEELHOUSE ?= build/wheelhouse
 EXTRAS ?= [apprise,postgres,prometheus,stacks]
 .PHONY: demo test suite compiled quick light-a-m light-n-z pythons packages examples wheelhouse lint format docs \
-	bench truth soak chaos fuzz audit clean
+	bench truth soak chaos fuzz attack audit clean
 
 demo: $(VENV)/installed
 	$(BIN)/watchdogd demo
@@ -104,6 +104,10 @@ chaos: $(VENV)/developing
 fuzz: $(VENV)/developing
 	$(BIN)/python -m pip install --quiet atheris
 	nice $(BIN)/python -m tests.parsers.fuzz $(FUZZ)
+
+# What others may try (SECURITY.md), as root: by real accounts where it takes some.
+attack: $(VENV)/developing
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadgroup -m attack tests
 
 audit: $(VENV)/developing
 	$(BIN)/python -m pip install --quiet pip-audit

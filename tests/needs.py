@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 
 NEEDS: Mapping[str, str] = {
+    "tests/attacks": "root slow",
     "tests/batch/test_separators.py": "slow",
     "tests/cli/test_completion.py": "debian",
     "tests/cli/test_gpus.py": "slow",

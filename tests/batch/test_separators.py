@@ -52,6 +52,7 @@ def test_what_is_asked_for_has_the_mark() -> None:
     assert slurmtext.mark() != slurmtext.mark()
 
 
+@pytest.mark.attack("write what separates fields of Slurm's tools")
 @given(st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=3))
 def test_a_job_is_one_job_whatever_it_says(texts: list[tuple[str, str, str]]) -> None:
     found = squeue.read("".join(queued(at + 1, *each) for at, each in enumerate(texts)), MARK)

@@ -12,6 +12,7 @@ from watchdogd.history.models import Reading
 from watchdogd.plugin import Status
 
 
+@pytest.mark.attack("write a formula into a CSV")
 @pytest.mark.parametrize(
     ("text", "cell"),
     [

@@ -325,6 +325,7 @@ def test_it_is_shown_as_it_is(scene: Scene) -> None:
         assert part in told
 
 
+@pytest.mark.attack("write escapes for a terminal")
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
 def test_a_terminal_gets_our_colours_alone(scene: Scene, words: tuple[str, ...]) -> None:
     shown = scene.shown[words]
@@ -333,6 +334,7 @@ def test_a_terminal_gets_our_colours_alone(scene: Scene, words: tuple[str, ...])
     assert "[red]" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
 
 
+@pytest.mark.attack("write mentions and links for Slack")
 def test_slack_shows_no_mention_or_link(scene: Scene) -> None:
     texts = [text for payload in scene.slack for text in _texts(payload)]
     assert any("&lt;!channel&gt;" in text for text in texts)
@@ -349,6 +351,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
+@pytest.mark.attack("write a mail's head, or HTML into a mail")
 def test_no_mail_has_a_head_or_an_element_of_theirs(scene: Scene) -> None:
     known = {
         "From", "To", "Subject", "Date", "Message-ID", "In-Reply-To", "References", "Auto-Submitted",
@@ -380,6 +383,7 @@ def test_logs_have_one_line_a_line(scene: Scene) -> None:
     assert [line for line in lines if not re.match(r"\d+ [A-Z][a-z]{2} [\d:]{8} \S+ \[[A-Z]+\] ", line)] == []
 
 
+@pytest.mark.attack("write scripts and elements into the page")
 @pytest.mark.parametrize("which", ["live", "report"])
 def test_a_page_has_no_element_of_theirs(scene: Scene, which: str) -> None:
     text = scene.page if which == "live" else (scene.home / "page.html").read_text()
@@ -393,6 +397,7 @@ def test_a_page_has_no_element_of_theirs(scene: Scene, which: str) -> None:
     assert odd(re.sub(r"(?s)<script>.*?</script>|<style>.*?</style>", "", text)) == []
 
 
+@pytest.mark.attack("break Prometheus's format")
 def test_metrics_can_be_read(scene: Scene) -> None:
     families = list(text_string_to_metric_families(scene.metrics))
     labels = [value for family in families for sample in family.samples for value in sample.labels.values()]
@@ -401,6 +406,7 @@ def test_metrics_can_be_read(scene: Scene) -> None:
     assert all(family.name.startswith("watchdogd_") for family in families)
 
 
+@pytest.mark.attack("name a path, an option or a command")
 def test_nothing_is_run_and_nothing_lies_elsewhere(scene: Scene) -> None:
     """Names lead out of no folder, and no text is a command."""
     ours = ("home", "mail", "action.env", "action.json")

@@ -292,6 +292,7 @@ def test_a_configuration_nested_without_end_is_none(made: Home) -> None:
     assert last_good_config.tables(made) is None
 
 
+@pytest.mark.attack("forge a lease")
 def test_a_lease_that_nobody_could_have_made_is_nobodys(made: Home) -> None:
     folder = made.path / ".lease"
     folder.mkdir()

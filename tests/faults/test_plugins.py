@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.faults.rig import Rig
 from tests.servers.web import WebServer
@@ -92,6 +93,7 @@ def children() -> list[int]:
     return [each.pid for each in psutil.process_iter(["cmdline"]) if CHILD in (each.info["cmdline"] or ())]
 
 
+@pytest.mark.attack("hang, loop, crash, print or allocate without end")
 def test_all_at_once(tmp_path: Path, endpoint: WebServer) -> None:
     checks = "".join(
         f'[checks.{name}]\nplugin = "{name}"\nevery = "1h"\ntimeout = "{4 if "4 s" in words else 60}s"\n'

@@ -336,6 +336,7 @@ def test_no_process_has_one(scene: Scene) -> None:
     assert [found for found in map(bare, both) if found] == []
 
 
+@pytest.mark.attack("look for the daemon's secrets")
 def test_no_plugin_dropin_action_or_tool_gets_one(scene: Scene) -> None:
     seen = {path.name: path.read_text() for path in scene.seen.iterdir()}
     assert {"plugin", "dropin", "action", "squeue"} <= {name.partition(".")[0] for name in seen}

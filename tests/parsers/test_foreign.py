@@ -85,7 +85,10 @@ def test_a_reader_lets_out_its_own_errors_alone(name: str, seed: int) -> None:
     assert complaint(name, strained(READERS[name][1], random.Random(seed))) != ""
 
 
-@pytest.mark.parametrize(("name", "text"), kept())
+@pytest.mark.attack("break a reader off")
+@pytest.mark.parametrize(
+    ("name", "text"), kept(), ids=[f"{number} {name}" for number, (name, _) in enumerate(kept())]
+)
 def test_what_once_broke_a_reader_breaks_none(name: str, text: str) -> None:
     assert complaint(name, text) != ""
 

@@ -189,6 +189,7 @@ def test_a_run_of_somebody_who_does_not_count_is_a_warning_with_the_line_to_add(
     assert (done.returncode, f"job {job} runs" in done.stdout) == (0, True)
 
 
+@pytest.mark.attack("submit a job with home's mark")
 @pytest.mark.parametrize("group", [(), ("--group", "alice")])
 def test_a_strangers_job_with_the_mark_of_home_is_no_link_of_it(
     slurm: Cluster, group: tuple[str, ...]

@@ -24,6 +24,7 @@ from watchdogd.batch.run_models import Run
 from watchdogd.batch.snapshot import Snapshot
 from watchdogd.system.account import own_name, user_name
 from watchdogd.system.number import count
+from watchdogd.system.smallfile import open_plain
 
 UNKNOWN = "UNKNOWN"
 """`state` of a Job that stands for a run whose process cannot be looked for; `reason` says why."""
@@ -104,7 +105,7 @@ def _is_hidden(pid: int) -> bool:
 
 def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
     try:
-        with open(run.pid_file, encoding="utf-8", errors="replace") as file:
+        with open(open_plain(run.pid_file, follow=True), encoding="utf-8", errors="replace") as file:
             text = file.read(_PID_FILE_LIMIT).strip()
             written = os.fstat(file.fileno()).st_mtime
     except FileNotFoundError:

@@ -21,6 +21,7 @@ from watchdogd.checks import checkpoint_shards
 from watchdogd.checks.checkpoint_shards import Shards
 from watchdogd.system import pathname
 from watchdogd.system.number import digits
+from watchdogd.system.smallfile import open_plain
 
 TRACKER_NAMES = ("latest", "latest_checkpointed_iteration.txt")
 _LONGEST = 256
@@ -57,7 +58,7 @@ def find_tracker(folder: str) -> Tracker | None:
         with contextlib.suppress(OSError):
             seen = os.stat(path)
             if modes.S_ISREG(seen.st_mode):
-                with open(path, encoding="utf-8", errors="replace") as file:
+                with open(open_plain(path, follow=True), encoding="utf-8", errors="replace") as file:
                     found.append(read_tracker(path, file.read(_LONGEST), seen.st_mtime))
     return max(filter(None, found), key=lambda each: each.mtime, default=None)
 

@@ -49,7 +49,7 @@ def trackers(pattern: str) -> tuple[ExperimentTracker, ...]:
 
 
 def _said(log: str) -> str:
-    with open(log, "rb") as file:
+    with open(os.open(log, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe makes nobody wait
         head = file.read(HEAD)
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - TAIL, len(head)))

@@ -23,6 +23,7 @@ from watchdogd.remediation import flight_recorder
 from watchdogd.remediation.flight_recorder import Analysis
 from watchdogd.remediation.models import ActionOutcome, ActionTask, incident_as_json
 from watchdogd.remediation.stall_inquiry import RunEvidence, look_at
+from watchdogd.system.smallfile import open_plain
 from watchdogd.units import format_size, local_time
 
 FILE_LIMIT = 1 << 20
@@ -142,7 +143,7 @@ def _logs(task: ActionTask) -> Iterator[str]:
     for file in log_files.find(task.log, task.written)[:LOGS]:
         yield f"# {file.path}, {format_size(file.size)}, written to {local_time(file.mtime)}"
         try:
-            with open(file.path, "rb") as log:
+            with open(open_plain(file.path, follow=True), "rb") as log:
                 log.seek(max(file.size - LOG_TAIL, 0))
                 yield log.read(LOG_TAIL).decode("utf-8", "replace")
         except OSError as error:

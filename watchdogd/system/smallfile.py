@@ -128,6 +128,8 @@ FILE_LIMIT = 1 << 20
 STATUS_LIMIT = 1 << 28
 """Bytes that status.json has at most."""
 _OPEN_FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LINKS = 40
+"""As many as the kernel follows (path_resolution(7))."""
 
 
 class NoPlainFileError(OSError):
@@ -137,10 +139,15 @@ class NoPlainFileError(OSError):
 def open_plain(path: StrPath, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
     """Open a plain file without waiting for anybody; follow a link only where asked. Return a descriptor.
 
-    OSError where it cannot be opened so; NoPlainFileError where it is something else.
+    OSError where it cannot be opened so; NoPlainFileError where it is something else. Links of others are not
+    followed to files of one's own: what is read of a log, say, is sent to people who may not read those.
     """
+    flags |= _OPEN_FLAGS
     try:
-        descriptor = os.open(path, flags | _OPEN_FLAGS | (0 if follow else os.O_NOFOLLOW), 0o600)
+        descriptor = os.open(path, flags | (0 if follow else os.O_NOFOLLOW), 0o600)
+        if follow and os.getuid() and os.fstat(descriptor).st_uid == os.getuid():
+            os.close(descriptor)
+            descriptor = _open_by_own_links(os.fspath(path), flags)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # a link, a pipe or socket, a folder
             raise _no_plain_file(path) from None
@@ -149,6 +156,33 @@ def open_plain(path: StrPath, flags: int = os.O_RDONLY, *, follow: bool = False)
         os.close(descriptor)
         raise _no_plain_file(path)
     return descriptor
+
+
+def _open_by_own_links(path: str, flags: int) -> int:
+    """Open a file part by part, so that no link comes between what is looked at and what is used."""
+    parts, links, foreign = path.split("/")[::-1], 0, False
+    at = os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_CLOEXEC)
+    try:
+        while parts:
+            if not (part := parts.pop()):
+                continue
+            found = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            status = os.fstat(found)
+            if stat.S_ISLNK(status.st_mode):
+                links, foreign = links + 1, foreign or status.st_uid not in (0, os.getuid())
+                target = os.readlink("", dir_fd=found)
+                os.close(found)
+                if links > _LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                parts += target.split("/")[::-1]
+                found = os.open("/", os.O_PATH | os.O_CLOEXEC) if target.startswith("/") else os.dup(at)
+            os.close(at)
+            at = found
+        if foreign and os.fstat(at).st_uid == os.getuid():
+            raise PermissionError(errno.EPERM, "somebody else's link leads to it", path)
+        return os.open(f"/proc/self/fd/{at}", flags, 0o600)
+    finally:
+        os.close(at)
 
 
 def read_head(path: StrPath, size: int, *, follow: bool = False) -> tuple[bytes, os.stat_result]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from watchdogd.system.number import digits
-from watchdogd.system.smallfile import check_answers
+from watchdogd.system.smallfile import check_answers, open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -125,7 +125,7 @@ def unread(file: LogFile, place: ReadPosition | None, *, first: bool, files: int
 
 def read(path: str, begin: int, end: int) -> bytes:
     """Read the bytes from `begin` to `end`; fewer if the file was truncated in the meantime."""
-    with open(path, "rb", buffering=0) as file:
+    with open(open_plain(path, follow=True), "rb", buffering=0) as file:
         file.seek(begin)
         return file.read(end - begin) or b""
 

@@ -24,7 +24,7 @@ from typing import Any
 from watchdogd.parsers.logs import measures
 from watchdogd.parsers.logs.log_lines import LogLine, read_lines
 from watchdogd.system import number
-from watchdogd.system.smallfile import parse_json
+from watchdogd.system.smallfile import open_plain, parse_json
 
 HEAD, TAIL = 12, 4
 """Bytes before and after a record's data."""
@@ -226,7 +226,7 @@ def read(path: str, data: bytes, *, timed: bool = False) -> tuple[list[LogLine],
 
 def _is_document(path: str) -> bool:
     """Return True if the file is one document, not one document a line."""
-    with open(path, "rb") as file:
+    with open(open_plain(path, follow=True), "rb") as file:
         data = file.read(DOCUMENT_AT_MOST + 1)
     if len(data) > DOCUMENT_AT_MOST:
         return False
@@ -239,7 +239,7 @@ def _is_document(path: str) -> bool:
 def _separator(path: str, lines: list[LogLine]) -> str:
     """Return the separator of a table's cells, by file name or by its rows; empty if it is no table."""
     if path.endswith(TABLES):
-        with open(path, "rb") as file:
+        with open(open_plain(path, follow=True), "rb") as file:
             head = file.readline(HEADER).decode("utf-8", "replace")
         return max(SEPARATORS, key=head.count)
     rows = [line for line in lines[-2:] if not line.open]
@@ -258,7 +258,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _header(path: str, separator: str) -> list[str]:
-    with open(path, "rb") as file:
+    with open(open_plain(path, follow=True), "rb") as file:
         lines = file.read(HEADER).splitlines() or [b""]  # a \r ends a line too, as in `read_lines`
     names = next(csv.reader([lines[0].decode("utf-8-sig", "replace")], delimiter=separator), [])
     return names if len(names) > 1 and all(number.real(name) is None for name in names) else []

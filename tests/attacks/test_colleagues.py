@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import Cluster
+from tests.lab.machine import Machine
+from watchdogd.probe.sample_files import left
 
+pytestmark = pytest.mark.xdist_group("machine")
 CONFIG = """
 [daemon]
 confirm = 1
@@ -53,9 +55,9 @@ TRICKS = (
 class Team:
     """Both, on one home."""
 
-    def __init__(self, slurm: Cluster) -> None:
-        self.slurm = slurm
-        self.home = slurm.new_folder() / "home"
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.home = machine.new_folder() / "home"
         said = self.say("alice", "init", "--group", "six")
         assert "made " in said, said
         (self.home / "config.toml").write_text(CONFIG.format(folder=self.home.parent))
@@ -64,13 +66,13 @@ class Team:
         self.id = str(self.incident()["id"])
 
     def say(self, user: str, *words: str) -> str:
-        done = self.slurm.run_as(user, [self.slurm.typed, "--home", self.home, *words], check=False)
+        done = self.machine.run_as(user, [self.machine.typed, "--home", self.home, *words])
         assert "Traceback" not in done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def sh(self, user: str, script: str) -> int:
-        return self.slurm.run_as(
-            user, ["sh", "-c", script.replace("ID", self.id)], cwd=self.home, check=False
+        return self.machine.run_as(
+            user, ["sh", "-c", script.replace("ID", self.id)], cwd=self.home
         ).returncode
 
     def incident(self) -> dict[str, Any]:
@@ -89,10 +91,11 @@ class Team:
 
 
 @pytest.fixture
-def team(slurm: Cluster) -> Team:
-    return Team(slurm)
+def team(machine: Machine) -> Team:
+    return Team(machine)
 
 
+@pytest.mark.attack("forge an acknowledgement in a colleague's name")
 def test_what_bob_puts_into_the_inbox_is_not_alices_word(team: Team) -> None:
     assert team.sh("alice", f"umask 022; echo '{ACK}' > notes.json; touch -d yesterday notes.json") == 0
     for why, trick in TRICKS:
@@ -104,6 +107,7 @@ def test_what_bob_puts_into_the_inbox_is_not_alices_word(team: Team) -> None:
         team.say("alice", "report")  # another file of hers
 
 
+@pytest.mark.attack("remove, move or change what a colleague handed in")
 def test_what_alice_handed_in_is_hers_until_it_is_taken(team: Team) -> None:
     team.say("alice", "ack", team.id)
     assert len(team.papers) == 1
@@ -124,3 +128,12 @@ def test_what_alice_handed_in_is_hers_until_it_is_taken(team: Team) -> None:
     team.say("bob", "ack", team.id)
     team.say("alice", "tick")
     assert team.papers == []
+
+
+@pytest.mark.attack("forge a heartbeat or a node's sample")
+def test_a_beat_counts_from_the_user_of_the_run(team: Team) -> None:
+    for kind in ("beat", "sample"):
+        for user in ("alice", "bob"):
+            assert team.sh(user, f"umask 027; echo {user} > inbox/run-17.{kind}.{user}.1.json") == 0
+        counted = [text.strip() for _, text in left(str(team.home / "inbox"), "run-17", "alice", kind)]
+        assert counted == ["alice"]
