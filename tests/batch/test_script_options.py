@@ -32,3 +32,9 @@ def test_what_the_lines_name(lines: list[str], expected: set[str]) -> None:
 )
 def test_nodes_that_the_script_leaves_out(words: str) -> None:
     assert script_options(f"#!/bin/sh\n#SBATCH --exclusive {words} -N2\n")["exclude"] == "n1,n[3-4]"
+
+
+@pytest.mark.parametrize("words", ["--node=4", "--no 3", "--e=x"])
+def test_an_ambiguous_abbreviation_ends_nothing(words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert script_options(f"#!/bin/sh\n#SBATCH -p gpu {words}\n") == {}
+    assert capfd.readouterr().err == ""

@@ -182,7 +182,7 @@ def test_nodes_under_suspicion_are_left_out_beside_those_of_the_script(desk: Des
 def test_a_resubmitted_job_has_enough_nodes_to_start_on(desk: Desk, partition: str) -> None:
     """Slurm refuses a list that leaves it too few, but not where those that are left are drained."""
     desk.jobs = ()
-    (desk.home.path / "train.slurm").write_text(f"#!/bin/sh\n{partition}#SBATCH -N 2-4\n#SBATCH -C h200\n")
+    (desk.home.path / "train.slurm").write_text(f"#!/bin/sh\n{partition}#SBATCH -N 2,4\n#SBATCH -C h200\n")
     for node in ("n7", "n8"):
         suspect_nodes.add(desk.home, node, "glide", "", 3600, by_hand=False)
     nodes = "n5|idle|h200\nn6|drained|h200\nn7|idle|h200\nn8|idle|h200\nn9|idle|a100\n"

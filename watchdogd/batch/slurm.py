@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NoReturn
 
 from watchdogd.batch import scontrol, slurmtext, squeue
 from watchdogd.batch.models import Job
@@ -191,18 +192,29 @@ _SCRIPT_OPTIONS = {
 }
 
 
+class _OptionParser(argparse.ArgumentParser):
+    """Parser that raises ValueError, where argparse ends the program."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
 def script_options(script: str) -> dict[str, str]:
     """Return those of _SCRIPT_OPTIONS (partition, output, exclude…) that the script sets.
 
-    sbatch stops at the first line that is neither empty nor a comment, and takes abbreviations.
+    sbatch stops at the first line that is neither empty nor a comment, and takes abbreviations; none where
+    one of them is ambiguous: sbatch refuses the script.
     """
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser = _OptionParser(add_help=False)
     for option, short in _SCRIPT_OPTIONS.items():
         parser.add_argument(short, f"--{option}", dest=option, nargs="?", const="")
     words = [
         word for word in _directive_words(script) if not word.startswith("--=")
     ]  # short for each of them
-    known, _ = parser.parse_known_args(words)
+    try:
+        known, _ = parser.parse_known_args(words)
+    except ValueError:
+        return {}
     return {option: value for option, value in vars(known).items() if value is not None}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 import time
@@ -27,7 +28,7 @@ from watchdogd.remediation import node_exclusion
 from watchdogd.remediation.models import ActionOutcome, ActionTask
 from watchdogd.remediation.node_exclusion import NodeExclusion
 from watchdogd.system import account, command
-from watchdogd.system.number import count
+from watchdogd.system.number import count, digits
 from watchdogd.system.pathname import file_name
 from watchdogd.system.smallfile import read_head
 from watchdogd.units import local_time
@@ -205,7 +206,8 @@ def _demand(script: str) -> tuple[str, int, str]:
     """Return the partition, least number of nodes and node features that a script asks for."""
     named = slurm.script_options(script)
     partition = named.get("partition") or os.environ.get("SBATCH_PARTITION", "")
-    return partition, count(named.get("nodes", "").partition("-")[0]) or 1, named.get("constraint", "")
+    least = re.match(r"\d+", named.get("nodes", ""))  # 4, 4-8, 4,8
+    return partition, digits(least[0]) if least else 1, named.get("constraint", "")
 
 
 def _submitted(options: Sequence[str], script: Path, found: NodeExclusion) -> tuple[str, str]:
