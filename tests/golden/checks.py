@@ -356,8 +356,8 @@ def disk() -> Said:
     yield "room", seen("scratch/disk_quota", _worded(path, [verdict(40 * TB, 50 * TB)], look, ""), LATER)
     yield "its quotas are not known", _source(path, Quotas((), trouble="lfs is not installed"), START)
     targets = [
-        StorageTarget("OST0003", BYTES, 100 * GB, 99 * GB, 1 * GB),
-        StorageTarget("OST0004", BYTES, 100 * GB, 5 * GB, 95 * GB),
+        StorageTarget("OST0003", 100 * GB, 99 * GB, 1 * GB),
+        StorageTarget("OST0004", 100 * GB, 5 * GB, 95 * GB),
     ]
     yield (
         "storage targets nearly full",

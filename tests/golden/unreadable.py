@@ -22,7 +22,6 @@ from watchdogd.parsers.gpu.kernel_log import DriverEvent
 from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.parsers.probe_sample import Usage
 from watchdogd.parsers.quota.lfs_quota import StorageTarget
-from watchdogd.parsers.quota.models import BYTES
 from watchdogd.plugin import Amount, Result
 from watchdogd.plugins.checkpoint_age import check as checkpoint_age
 from watchdogd.plugins.disk_quota import path_state, storage_targets, write_test
@@ -106,7 +105,7 @@ def disk() -> Said:
         ("its server has lost it", errno.ESTALE, "Stale file handle"),
     ):
         yield name, path_state._unreachable(path, OSError(number, text), PathState())
-    mute = StorageTarget("OST0003", BYTES, 0, 0, 0)
+    mute = StorageTarget("OST0003", 0, 0, 0)
     yield "no figures of its targets", storage_targets._judged(path, [mute], (0.1, 0.05), "targets")
     with instead("plugins.disk_quota.write_test.ask", replace(DENIED, argv=("python",), errors="no memory")):
         yield "writing could not be tried", write_test.write_test(path, WriteTestState(), START, 15.0)

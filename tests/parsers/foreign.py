@@ -361,7 +361,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "duration": (parse_duration, "1h30m"),
     "amount": (parse_amount, "10%"),
     "rate": (parse_rate, "18.4TB/d"),
-    "quota table": (lfs_quota.read_rows, LFS),
+    "quota table": (lfs_quota.read_limits, LFS),
     "quota report": (repquota.read, REPQUOTA),
     "quota beegfs": (lambda text: beegfs.read_quotas(text, "user"), BEEGFS),
     "quota beegfs 8": (

@@ -81,9 +81,7 @@ QUOTA_BLANK = """Disk quotas for user carol (uid 40711):
 
 
 def test_lfs_quota_with_brackets_stars_and_graces() -> None:
-    (row,) = lfs_quota.read_rows(LFS)
-    space, files = row.limits
-    assert (row.owner, row.filesystem) == ("user carol", "/scratch")
+    space, files = lfs_quota.read_limits(LFS)
     assert space == StorageLimit(
         BYTES, "quota of user carol", 2 * 1024**3, 4 * 1024**3, 3 * 1024**3, path="/scratch", inaccurate=True
     )
@@ -93,42 +91,40 @@ def test_lfs_quota_with_brackets_stars_and_graces() -> None:
 
 
 def test_lfs_quota_wrapped_several_reports_and_an_expired_grace() -> None:
-    first, second = lfs_quota.read_rows(LFS_WRAPPED)
-    assert first.filesystem == "/gpfsless/project_77001"
-    assert first.limits[0].used == pytest.approx(1.5 * TIB)
-    assert first.limits[0].expired
-    assert first.limits[1] == StorageLimit(INODES, "quota of project 77001", 352_000, path=first.filesystem)
-    assert second.limits[0].hard == pytest.approx(15 * TIB)
-    assert second.limits[0].used == 20 * KIB
+    space, files, second, _ = lfs_quota.read_limits(LFS_WRAPPED)
+    assert space.path == "/gpfsless/project_77001"
+    assert space.used == pytest.approx(1.5 * TIB)
+    assert space.expired
+    assert files == StorageLimit(INODES, "quota of project 77001", 352_000, path=space.path)
+    assert second.hard == pytest.approx(15 * TIB)
+    assert second.used == 20 * KIB
 
 
 def test_posix_quota_raw_graces() -> None:
     text = QUOTA.rsplit("\n", 2)[0]
-    (row,) = lfs_quota.read_rows(text, now=1_800_000_000)
-    assert row.limits[0].used == 163840 * KIB
-    assert (row.limits[0].soft, row.limits[0].hard) == (153600 * KIB, 204800 * KIB)
-    assert not row.limits[0].expired
-    assert row.limits[0].grace == "0.0 days"
-    assert lfs_quota.read_rows(text, now=1_800_000_200)[0].limits[0].expired
+    space, _ = lfs_quota.read_limits(text, 1_800_000_000)
+    assert space.used == 163840 * KIB
+    assert (space.soft, space.hard) == (153600 * KIB, 204800 * KIB)
+    assert not space.expired
+    assert space.grace == "0.0 days"
+    assert lfs_quota.read_limits(text, 1_800_000_200)[0].expired
 
 
 def test_posix_quota_with_blank_graces() -> None:
-    work, over = lfs_quota.read_rows(QUOTA_BLANK)
-    assert work.limits[1] == StorageLimit(
-        INODES, "quota of user carol", 352_000, 10_000_000, 5_000_000, path="/work"
-    )
-    assert over.limits[0].grace == "6days"
-    assert over.limits[1].used == 3
+    _, work, space, files = lfs_quota.read_limits(QUOTA_BLANK)
+    assert work == StorageLimit(INODES, "quota of user carol", 352_000, 10_000_000, 5_000_000, path="/work")
+    assert space.grace == "6days"
+    assert files.used == 3
 
 
 def test_a_file_system_with_blanks_in_its_name() -> None:
     text = LFS.replace("/scratch [2097152]", "//filer/team share 9").replace("9120*", "1")
-    (row,) = lfs_quota.read_rows(text)
-    assert (row.filesystem, row.limits[0].hard) == ("//filer/team share", 4 * 1024**3)
+    space, _ = lfs_quota.read_limits(text)
+    assert (space.path, space.hard) == ("//filer/team share", 4 * 1024**3)
 
 
 def test_no_quota_is_no_row() -> None:
-    assert lfs_quota.read_rows("Disk quotas for user carol (uid 40711): none\n") == []
+    assert lfs_quota.read_limits("Disk quotas for user carol (uid 40711): none\n") == []
 
 
 @pytest.mark.parametrize(
@@ -136,13 +132,12 @@ def test_no_quota_is_no_row() -> None:
 )
 def test_what_is_no_report_is_unreadable(text: str) -> None:
     with pytest.raises(UnreadableError, match="no quota report"):
-        lfs_quota.read_rows(text)
+        lfs_quota.read_limits(text)
 
 
 def test_a_row_that_makes_no_sense_is_named_and_the_others_are_read() -> None:
     said = ToolOutput(QUOTA + "  /dev/vdc1 100 many\n  /dev/vdd1 9 0 0 1 0 0\n")
-    rows = lfs_quota.read_rows(said)
-    assert [row.filesystem for row in rows] == ["filer:/home", "/dev/vdd1"]
+    assert [limit.path for limit in lfs_quota.read_limits(said)[::2]] == ["filer:/home", "/dev/vdd1"]
     assert said.reading(()).unread == ("/dev/vdb1 100 0 0 8", "/dev/vdc1 100 many")
 
 
@@ -161,12 +156,9 @@ filesystem_summary:      1322469       12280     1310189   1% /ark
 
 
 def test_lfs_df_targets() -> None:
-    mdt, ost, full, inactive = lfs_quota.read_targets(LFS_DF)
-    assert inactive == lfs_quota.StorageTarget("OST000b", "OST", 0.0, 0.0, 0.0)
-    assert (mdt.kind, ost.kind) == ("MDT", "OST")
-    assert full == lfs_quota.StorageTarget(
-        "ark-OST000a", "OST", 7807622500 * KIB, 7790000000 * KIB, 17622500 * KIB
-    )
+    _, _, full, inactive = lfs_quota.read_targets(LFS_DF)
+    assert inactive == lfs_quota.StorageTarget("OST000b", 0.0, 0.0, 0.0)
+    assert full == lfs_quota.StorageTarget("ark-OST000a", 7807622500 * KIB, 7790000000 * KIB, 17622500 * KIB)
     [inodes] = lfs_quota.read_targets(LFS_DF_I)
     assert inodes.of == INODES
     assert inodes.size == pytest.approx(4.2e6)
@@ -381,10 +373,10 @@ ark-OST0000_UUID
 
 
 def test_a_pool_is_named_and_the_slices_of_single_targets_are_no_quotas() -> None:
-    assert [(row.owner, row.limits[0].hard) for row in lfs_quota.read_rows(LFS_POOL)] == [
-        ("user carol", 1000 * KIB),
-        ("user carol in pool nvme", 100 * KIB),
-        ("group six", 1000 * KIB),
+    assert [(each.of, each.hard) for each in lfs_quota.read_limits(LFS_POOL)[::2]] == [
+        ("quota of user carol", 1000 * KIB),
+        ("quota of user carol in pool nvme", 100 * KIB),
+        ("quota of group six", 1000 * KIB),
     ]
 
 
@@ -485,8 +477,8 @@ Total allocated inode limit: 286, total allocated block limit: 101.6M
           (Disk usage is at 50%, 109.5 GiB of 220 GiB, Inode usage is at 1%)
 Some errors happened when getting quota info. Some devices may be not working or deactivated.
 """
-    (row,) = lfs_quota.read_rows(text)
-    assert (row.filesystem, row.limits[0].hard, row.limits[1].hard) == ("/mnt/ark/scratch", 220 << 30, 1e6)
+    space, files = lfs_quota.read_limits(text)
+    assert (space.path, space.hard, files.hard) == ("/mnt/ark/scratch", 220 << 30, 1e6)
 
 
 def test_a_wrapper_that_prints_what_two_tools_do() -> None:
@@ -672,7 +664,7 @@ def test_a_row_whose_end_is_cut_off_is_read_as_far_as_it_goes_and_missed() -> No
 
 def test_a_counter_that_ran_below_zero_costs_its_own_row() -> None:
     said = ToolOutput(LFS.replace("[2097152]", "18446744073709551615") + "   /home 5 0 9 - 1 0 0 -\n")
-    assert [row.filesystem for row in lfs_quota.read_rows(said)] == ["/home"]
+    assert {limit.path for limit in lfs_quota.read_limits(said)} == {"/home"}
     assert len(said.reading(()).unread) == 1
 
 

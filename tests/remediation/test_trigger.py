@@ -73,7 +73,7 @@ def test_a_full_disk_of_a_node_asks_for_actions_and_one_that_is_missing_for_none
 def test_a_storage_target_asks_for_actions_once_it_is_full(free: float, key: str) -> None:
     [told] = storage_targets.judge(
         "/scratch",
-        [StorageTarget("OST0001", "OST", 100.0, 100.0 - free, free)],
+        [StorageTarget("OST0001", 100.0, 100.0 - free, free)],
         {BYTES: (None, None), INODES: (None, None)},
     )
     assert told.trigger == key

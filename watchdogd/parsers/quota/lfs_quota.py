@@ -39,15 +39,6 @@ _DOUBT = re.compile(r"Some errors happened when getting quota info|^quotactl .* 
 _OVER = frozenset({"none", "expired"})
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaRow:
-    """One row of a report: whose quota, on which file system, and its limits on bytes and inodes."""
-
-    owner: str
-    filesystem: str
-    limits: tuple[StorageLimit, StorageLimit]
-
-
 def fits(text: str | ToolOutput) -> bool:
     """Return True if the output has such a report that nobody has read yet."""
     return any(_OWNER.match(line.strip()) for line in as_output(text))
@@ -58,8 +49,8 @@ def doubt(text: str) -> str:
     return "lfs quota could not ask every storage target" if _DOUBT.search(text) else ""
 
 
-def read_rows(text: str | ToolOutput, *, now: float | None = None) -> list[QuotaRow]:
-    """Return all rows of all reports; a raw grace time (`quota -p`) before `now` has expired.
+def read_limits(text: str | ToolOutput, now: float | None = None) -> list[StorageLimit]:
+    """Return the limits in all reports; a raw grace time (`quota -p`) before `now` has expired.
 
     A row that cannot be understood is marked as missed. Raise UnreadableError if there is no report at all.
     """
@@ -71,7 +62,7 @@ def read_rows(text: str | ToolOutput, *, now: float | None = None) -> list[Quota
             reports += 1
             state.close(said)
             state = _State(
-                f"{_WORDS.get(match[1], match[1])} {match[2]}", said.at, bare=not match[4], rows=state.rows
+                f"{_WORDS.get(match[1], match[1])} {match[2]}", said.at, bare=not match[4], found=state.found
             )
             said.know()
         elif state.owner:
@@ -79,12 +70,7 @@ def read_rows(text: str | ToolOutput, *, now: float | None = None) -> list[Quota
     state.close(said)
     if not reports:
         raise UnreadableError(f"no quota report: '{first_line(said.text)}'")
-    return state.rows
-
-
-def read_limits(said: ToolOutput, now: float) -> list[StorageLimit]:
-    """Return the limits of all rows of all reports; see `read_rows`."""
-    return [limit for row in read_rows(said, now=now) for limit in row.limits]
+    return state.found
 
 
 @dataclass(slots=True)
@@ -96,7 +82,7 @@ class _State:
     bare: bool = False
     path: str = ""
     pool: str = ""
-    rows: list[QuotaRow] = field(default_factory=list)
+    found: list[StorageLimit] = field(default_factory=list)
 
     def close(self, said: ToolOutput) -> None:
         if self.bare:
@@ -119,12 +105,12 @@ def _line(line: str, state: _State, said: ToolOutput, now: float | None) -> None
 def _cells_of(line: str, words: list[str], state: _State, said: ToolOutput, now: float | None) -> None:
     """Read a row, or text between rows; text indented like a row that cannot be read is marked as missed."""
     try:
-        row = _row(words, state.path, state.owner + state.pool, now)
+        limits = _row(words, state.path, state.owner + state.pool, now)
     except UnreadableError:
-        row = None
-    if row:
+        limits = None
+    if limits:
         said.know()
-        state.rows += [] if _TARGET_ROW.fullmatch(row.filesystem) else [row]
+        state.found += [] if _TARGET_ROW.fullmatch(limits[0].path) else limits
         state.path = ""
     elif line[0] in " \t/" and len(words) > 2:
         said.miss()
@@ -143,13 +129,14 @@ def limits_of(
     return _limit(BYTES, whose, path, cells[:4], now), _limit(INODES, whose, path, cells[4:], now)
 
 
-def _row(words: list[str], path: str, owner: str, now: float | None) -> QuotaRow | None:
+def _row(
+    words: list[str], path: str, owner: str, now: float | None
+) -> tuple[StorageLimit, StorageLimit] | None:
     if not path:
         name = max(len(words) - 8, 1)  # a file system may have blanks in its name
         path, words = " ".join(words[:name]), words[name:]
     kind, _, whose = owner.partition(" ")
-    limits = limits_of(words, path, Owner(kind, whose), now)
-    return None if limits is None else QuotaRow(owner, path, limits)
+    return limits_of(words, path, Owner(kind, whose), now)
 
 
 def _cells(words: list[str]) -> list[str] | None:
@@ -198,8 +185,8 @@ def _grace(grace: str, now: float | None) -> str:
     return f"{left / 86400:.1f} days" if now is not None and 0 < left < 10 * 365 * 86400 else ""
 
 
-_TARGET = re.compile(r"(?<!\S)(\S+)_UUID\s(.{0,200})(?<=\s)(\d++)%\s++(\S+)\[(MDT|OST):(\w+)\]")
-_INACTIVE = re.compile(r"(\S*(MDT|OST)[0-9a-fA-F]{4}(?:_UUID)?)\s+:\s")
+_TARGET = re.compile(r"(?<!\S)(\S+)_UUID\s(.{0,200})(?<=\s)(\d++)%\s++(\S+)\[(?:MDT|OST):\w+\]")
+_INACTIVE = re.compile(r"(\S*(?:MDT|OST)[0-9a-fA-F]{4}(?:_UUID)?)\s+:\s")
 _PROJECT = re.compile(r"^[ \t]*+(\d++)\s+[P-]?\s", re.MULTILINE)
 
 
@@ -211,7 +198,6 @@ class StorageTarget:
     """
 
     name: str
-    kind: str
     size: float
     used: float
     free: float
@@ -232,7 +218,7 @@ def read_targets(text: str) -> list[StorageTarget]:
         if match := _TARGET.match(line.strip()):
             targets.append(_target(match, of, bare))
         elif match := _INACTIVE.match(line.strip()):
-            targets.append(StorageTarget(match[1].removesuffix("_UUID"), match[2], 0.0, 0.0, 0.0, of))
+            targets.append(StorageTarget(match[1].removesuffix("_UUID"), 0.0, 0.0, 0.0, of))
     return targets
 
 
@@ -243,7 +229,7 @@ def _target(match: re.Match[str], of: str, bare: float) -> StorageTarget:
         size, used, free = (parse_amount(cell, bare=bare, base=base) for cell in cells)
     except (UnreadableError, ValueError):
         size = used = free = 0.0
-    return StorageTarget(match[1], match[5], size, used, free, of)
+    return StorageTarget(match[1], size, used, free, of)
 
 
 def read_project(text: str) -> int | None:
