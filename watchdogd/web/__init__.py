@@ -1,1 +1,1 @@
-"""The page: what a home knows as one HTML file that needs no network, and the same live on loopback."""
+"""The page: what a home knows, as one HTML file that needs no network, or live on loopback."""

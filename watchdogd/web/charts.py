@@ -44,7 +44,7 @@ class ChartLine:
 
 
 class Figure(NamedTuple):
-    """Last, lowest and highest value of a line; it was measured at `at` last, about `every` seconds apart."""
+    """Last, lowest and highest value of a line, last measured at `at`, about `every` seconds apart."""
 
     label: str
     last: float
@@ -62,9 +62,10 @@ def _last(points: Points) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class DrawnChart:
-    """Lines that share an axis. `group` is the kind of thing that it shows, `target` whose it is.
+    """Lines that share an axis.
 
-    `figures` are the chart in words, one for each line that was measured.
+    `group` is the kind of chart, `target` the run, disk or check. `figures` are the chart in words, one for
+    each measured line.
     """
 
     id: str
@@ -90,7 +91,7 @@ class DrawnChart:
 
     @property
     def moves(self) -> bool:
-        """Return whether it shows anything but constants, or what is one beside its limit."""
+        """Return True if it shows more than constants, or constants beside their limit."""
         limits = [line.points[-1][1] for line in self.lines if line.dashed and line.label == CAPACITY]
         least = _POINTS if self.unit == "%" else _MOVED * max(limits, default=0.0)
         return any(
@@ -104,7 +105,7 @@ MORE = "More"
 
 
 def in_groups(charts: Iterable[DrawnChart]) -> dict[str, list[DrawnChart]]:
-    """Return the charts by their groups, in the order of the page."""
+    """Return the charts by group, in the order of the page."""
     found: dict[str, list[DrawnChart]] = defaultdict(list)
     for chart in charts:
         found[chart.group].append(chart)
@@ -125,7 +126,7 @@ def declared_charts(status: Mapping[str, Any]) -> dict[str, tuple[declaration.Ch
 def declared_by(
     declared: Mapping[str, tuple[declaration.Chart, ...]], check: str
 ) -> tuple[declaration.Chart, ...] | None:
-    """Return the charts that a check declares, one that is not configured any more as its plugin does."""
+    """Return the charts that a check declares; for one no longer configured, those of its plugin."""
     return declared.get(check, declared.get(check.rpartition("/")[2]))
 
 
@@ -135,9 +136,9 @@ def charts_of(
     target: str,
     series: Mapping[tuple[str, str], Points],
 ) -> Iterator[DrawnChart]:
-    """Yield the charts of one check that move, as they are `declared`; else one for each metric.
+    """Yield the charts of one check that move: as `declared`, else one for each metric.
 
-    `target` is the run or disk that it is about.
+    `target` is its run or disk.
     """
     if declared is None:
         metrics = dict.fromkeys(metric for _, metric in series if metric != STALLED)
@@ -158,7 +159,7 @@ def _plain(
 def _lines(
     metric: str, target: str, series: Mapping[tuple[str, str], Points], rate: float
 ) -> Iterator[ChartLine]:
-    """Yield a line a subject, the one of the whole first, unless it would repeat a single part."""
+    """Yield a line for each subject, the whole first unless it would repeat a single part."""
     found = {
         subject: scaled
         for (subject, name), points in sorted(series.items())
@@ -174,7 +175,7 @@ def _lines(
 
 
 def _extremes(parts: Mapping[str, Points]) -> Iterator[ChartLine]:
-    """Yield the lowest and the highest of many lines, named after who is it now."""
+    """Yield the lowest and the highest of many lines, named after those that have these values now."""
     begin = min(points[0][0] for points in parts.values())
     width = max(max(points[-1][0] for points in parts.values()) - begin, 1.0) / SLOTS
     slots: dict[int, list[float]] = defaultdict(list)
@@ -224,14 +225,14 @@ def _scaled(points: Points, rate: float) -> Points:
 
 
 def slots_for(lines: int) -> int:
-    """Return into how many stretches each line is divided, where a page has so many lines."""
+    """Return into how many stretches each line is divided on a page with so many lines."""
     return min(SLOTS, max(FEWEST, VALUES // (2 * max(lines, 1))))
 
 
 def gridded(points: Points, begin: float, width: float, slots: int) -> Points:
-    """Return two points a stretch of `width` seconds from `begin`: its extreme values in their order.
+    """Return two points for each stretch of `width` seconds from `begin`: its extremes, in their order.
 
-    They stand at its begin and its middle.
+    They are placed at its beginning and its middle.
     """
     times, values = [at for at, _ in points], [value for _, value in points]
     edges = [bisect_left(times, begin + slot * width) for slot in range(slots)] + [len(times)]

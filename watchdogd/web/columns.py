@@ -1,4 +1,4 @@
-"""Cells that checks fill in their columns, as texts of now: for the page and `status`. Pure."""
+"""Cells of the columns that checks declare, as texts of this moment, for the page and `status`. Pure."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def columns_of(status: Mapping[str, Any]) -> dict[str, Column]:
 def cells_of(
     results: Iterable[Seen], columns: Mapping[str, Column], now: float, every: float = ROUND
 ) -> dict[str, str]:
-    """Return the text of each column that some result fills, in the order of the columns.
+    """Return the text of each column with any value, in the order of the columns.
 
-    The age of a result stands once, beside its first text, where it is older than two rounds.
+    The age of a result older than two rounds is shown once, beside its first text.
     """
     found: dict[str, str] = {}
     for seen in results:
@@ -57,13 +57,13 @@ def cells_of(
 
 
 def dated(figures: str, seen: Seen, now: float, every: float) -> str:
-    """Return the figures, with their age where they are older than two rounds."""
+    """Return the figures, with their age if they are older than two rounds."""
     age = max(now - time_of(seen["at"]), 0.0)
     return f"{figures} ({compact(age)} ago)" if age > 2 * every else figures
 
 
 def _gone(text: str, column: Column, now: float) -> str:
-    """Return the time since or until the one in a cell."""
+    """Return the time since or until the time in a cell."""
     try:
         gone = now - time_of(text)
     except ValueError:
@@ -78,13 +78,13 @@ def compact(seconds: float) -> str:
 
 
 def time_of(text: str) -> float:
-    """Seconds since the epoch of a time in status.json."""
+    """Return a time in status.json as seconds since the epoch."""
     return datetime.fromisoformat(text).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
 class DiskRoom:
-    """Room of one disk, in bytes or inodes; `full_in`: seconds until it is full, None: it does not fill."""
+    """Room of one disk, in bytes or inodes; `full_in`: seconds until it is full, None if it does not fill."""
 
     name: str
     subject: str
@@ -97,14 +97,14 @@ class DiskRoom:
 
 
 def disks_of(status: Mapping[str, Any]) -> list[DiskRoom]:
-    """Return the room of all disks, as far as it is known, the worst first."""
+    """Return the room of all disks as far as known, the worst first."""
     checks = disk_checks(status)
     rows = [row for seen in status["checks"] if seen["check"] in checks and (row := room_of(seen))]
     return sorted(rows, key=lambda row: -Status[row.status].severity)
 
 
 def roomless(status: Mapping[str, Any]) -> list[Seen]:
-    """Return the bad results of disks that tell of no room (missing, read-only), the worst first."""
+    """Return the bad results of disks without figures (missing, read-only), the worst first."""
     checks = disk_checks(status)
     bad = [seen for seen in status["checks"] if seen["check"] in checks and seen["status"] != "OK"]
     return sorted(
@@ -113,15 +113,15 @@ def roomless(status: Mapping[str, Any]) -> list[Seen]:
 
 
 def disk_checks(status: Mapping[str, Any]) -> frozenset[str]:
-    """Return the checks that disks bring."""
+    """Return the checks that belong to disks."""
     declared = (each["checks"] for each in status.get("declared", {}).values() if each["watches"] == "disk")
     return frozenset(check for checks in declared for check in checks if "/" in check)
 
 
 def doubt(results: Iterable[Seen], status: Mapping[str, Any]) -> Seen | None:
-    """Return the worst bad result of the checks that say whether a run gets on, or None.
+    """Return the worst bad result that casts doubt on a run's progress, or None.
 
-    Those are the ones that report its state or its progress: a late checkpoint makes no run doubtful.
+    Only checks that report its state or its progress count: a late checkpoint makes no run doubtful.
     """
     seen = list(results)
     telling = {each["check"] for each in seen if each.get("run_state") or each.get("progress")}
@@ -133,7 +133,7 @@ def doubt(results: Iterable[Seen], status: Mapping[str, Any]) -> Seen | None:
 
 
 def switch_line(switch: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what stands before and behind the age of a switch that is set: by whom, and why."""
+    """Return the texts before and after the age of a set switch: by whom, and why."""
     what, reason = f"{switch['switch']} switch of {switch['run']}", switch["reason"]
     if switch.get("automatic"):
         return f"{what} pressed by watchdogd", f" ({reason})" if reason else ""
@@ -141,9 +141,9 @@ def switch_line(switch: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def standstills(status: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """Return (check, subject) of the results that say that a run is gone or does not get on.
+    """Return (check, subject) of the results by which a run is gone or stands still.
 
-    Their incidents stand above others that are as bad.
+    Their incidents come before others of the same severity.
     """
     return frozenset(
         (seen["check"], seen["subject"] or "")
@@ -154,7 +154,7 @@ def standstills(status: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
 
 
 def room_of(seen: Seen) -> DiskRoom | None:
-    """Return the room that a result tells of; None where it does not."""
+    """Return the room that a result reports, or None."""
     free, total, left = (seen["metrics"].get(name, {}).get("value") for name in ("free", "total", "full_in"))
     if free is None or not total:
         return None

@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Lines of what a check found, what it goes by, and what it passed over."""
+    """Lines on what a check found, what its verdict rests on, and what it ignored."""
 
     check: str
     lines: tuple[str, ...]
 
 
 def explanations(store: Store, results: Iterable[Mapping[str, Any]], now: float) -> tuple[Explanation, ...]:
-    """Return the explanations of these results' checks, where their plugins have one.
+    """Return the explanations for these results' checks, if their plugins have one.
 
-    HistoryError where what they remember cannot be read.
+    Raise HistoryError if the checks' state cannot be read.
     """
     known = _explaining()
     checks = {result["check"]: plugin_of(result) for result in results if plugin_of(result) in known}
@@ -70,7 +70,7 @@ def _explained(
 
 @cache
 def _explaining() -> dict[str, Plugin]:
-    """Our own plugins that have words for it; users' code is not run here."""
+    """Return our own plugins that explain themselves; users' code is not run here."""
     found = [each for module in modules() for each in vars(module).values() if isinstance(each, Plugin)]
     return {plugin.name: plugin for plugin in found if plugin.explain}
 
@@ -95,7 +95,7 @@ WITH_EVIDENCE = 10
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run: what its checks said last, in columns too, what that rests on, and what it did over time."""
+    """One run: its checks' last results, also in columns, their reasons, and its states over time."""
 
     name: str
     spans: tuple[Span, ...]
@@ -114,9 +114,9 @@ class RunRow:
 
     @property
     def state(self) -> str:
-        """The run's state now, as `status` has it; `unwatched` while nobody watches.
+        """The run's state now, as in `status`; `unwatched` if nobody watches.
 
-        `doubtful` where it seems to run, but a check doubts that it gets on.
+        `doubtful` if it seems to run, but a check doubts its progress.
         """
         last = self.spans[-1].state if self.spans else "unwatched"
         found = last if last == "unwatched" else run_models.run_state(self.results) or last
@@ -129,7 +129,7 @@ class RunRow:
 
     @property
     def doubt(self) -> str:
-        """Reason why it is not known to get on: what a check says of it, and whether that is confirmed."""
+        """Why its progress is in doubt: what a check reports, and whether that is confirmed."""
         if self.doubted is None:
             return ""
         here = (self.doubted["check"], self.doubted["subject"] or "")
@@ -138,23 +138,23 @@ class RunRow:
 
     @property
     def open(self) -> tuple[IncidentRow, ...]:
-        """The incidents about it that are open."""
+        """The open incidents about it."""
         return tuple(row for row in self.incidents if row.incident.resolved_at is None)
 
     @property
     def weight(self) -> tuple[bool, bool, int]:
-        """Order of runs, the heaviest first."""
+        """Sort key of runs, the heaviest first."""
         severity = max((Status[each["status"]].severity for each in self.results), default=0)
         return self.state in ("hung", "gone"), self.state == "doubtful", severity
 
     @property
     def shown(self) -> tuple[Mapping[str, Any], ...]:
-        """The results that are shown at once: each check as a whole, and what is not OK."""
+        """The results shown at once: each check as a whole, and everything that is not OK."""
         return tuple(each for each in self.results if each not in self.well)
 
     @property
     def well(self) -> tuple[Mapping[str, Any], ...]:
-        """Parts of which all is well (nodes, GPUs), where there are many."""
+        """Parts that are OK (nodes, GPUs), if there are many."""
         parts = tuple(each for each in self.results if each["subject"] and each["status"] == "OK")
         return parts if len(parts) > MANY else ()
 
@@ -166,7 +166,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A file that was kept when an incident opened; `cut`: there is more of it in home."""
+    """A file kept when an incident opened; `cut`: home has more of it."""
 
     name: str
     text: str
@@ -175,31 +175,31 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
-    """An incident with what was collected when it opened."""
+    """An incident with its evidence."""
 
     incident: Incident
     evidence: tuple[Evidence, ...] = ()
 
     @property
     def last_lines(self) -> tuple[str, ...]:
-        """The end of the log as it was then."""
+        """The end of the log when the incident opened."""
         log = next((each.text for each in self.evidence if each.name == LOG), "")
         return tuple(line for line in split_lines(log) if line.strip())[-LAST_LINES:]
 
     @property
     def files(self) -> tuple[Evidence, ...]:
-        """The evidence to be read here; what is for programs is a download."""
+        """The evidence to be read here; files for programs are downloads."""
         return tuple(each for each in self.evidence if not each.name.endswith(".json"))
 
     @property
     def downloads(self) -> tuple[Evidence, ...]:
-        """The evidence that is for programs, as far as it is here whole."""
+        """The evidence for programs, as far as it is complete here."""
         return tuple(each for each in self.evidence if each.name.endswith(".json") and not each.cut)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """One message, and what became of it on each channel."""
+    """One message, and its delivery on each channel."""
 
     at: float
     message: Message
@@ -208,7 +208,7 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class PageContent:
-    """Content of the page. `status` is what `watchdogd status --json` prints; times in seconds."""
+    """Content of the page. `status` is the output of `watchdogd status --json`; times in seconds."""
 
     name: str
     at: float
@@ -241,9 +241,9 @@ def gather(
     now: float,
     logs: Mapping[str, str] = MappingProxyType({}),
 ) -> PageContent:
-    """Gather the page's content from `since` to `now`. HistoryError where the history cannot be read.
+    """Gather the page's content from `since` to `now`. Raise HistoryError if the history cannot be read.
 
-    `logs` are the runs' logs as config.toml names them: experiment trackers may lie beside.
+    `logs` are the runs' log patterns in config.toml, beside which experiment trackers are looked for.
     """
     measures = store.measures(None, since)
     incidents = store.incidents(since=since)
@@ -279,7 +279,7 @@ def gather(
 
 
 def _runs(checks: Iterable[Mapping[str, Any]], measures: Iterable[Measure]) -> list[str]:
-    """Return the runs of the status, then those that only the history knows."""
+    """Return the runs in the status, then those that only the history knows."""
     named = [each["run"] for each in checks] + [each.run for each in measures]
     return list(dict.fromkeys(name for name in named if name))
 
@@ -332,7 +332,7 @@ def _run(
 
 
 def _trackers(logs: Mapping[str, str]) -> dict[str, tuple[ExperimentTracker, ...]]:
-    """Return the experiment trackers beside each run's log; none from the first that does not answer on."""
+    """Return the experiment trackers beside each run's log; none after the first that does not answer."""
     place, found = BoundedIO("the logs' file system"), {}
     for run, pattern in logs.items():
         with contextlib.suppress(OSError, WatchdogError):
@@ -348,7 +348,7 @@ def _charts(
 ) -> dict[str, list[DrawnChart]]:
     """Return the charts of all checks by run, disk or check.
 
-    One that is not configured any more is drawn like others of its plugin.
+    A check that is no longer configured is drawn like others of its plugin.
     """
     runs = {each.check: each.run for each in measures}
     declared = declared_charts(status)
@@ -360,7 +360,7 @@ def _charts(
 
 
 def message_rows(notifications: Iterable[Notification]) -> tuple[MessageRow, ...]:
-    """Return each message once with all of its channels, the newest first."""
+    """Return each message once, with all its channels, the newest first."""
     found: dict[str, list[Notification]] = defaultdict(list)
     for each in notifications:
         found[each.key.rpartition("@")[0]].append(each)
@@ -371,7 +371,7 @@ def message_rows(notifications: Iterable[Notification]) -> tuple[MessageRow, ...
 def _incident_rows(
     home: Home, incidents: Iterable[Incident], standing: frozenset[tuple[str, str]]
 ) -> tuple[IncidentRow, ...]:
-    """Return what is open by weight, runs that stand still first, then what is over, newest first."""
+    """Return open incidents by weight, runs that stand still first, then ended ones, the newest first."""
     found = list(incidents)
     ordered = sorted(
         (each for each in found if each.resolved_at is None), key=lambda each: each.weight_among(standing)
@@ -384,7 +384,7 @@ def _incident_rows(
 
 
 def _evidence(home: Home, identity: int) -> Iterable[Evidence]:
-    """Yield the files that were kept, of the log its end; what cannot be read is left out."""
+    """Yield the kept files (of the log its end); unreadable ones are left out."""
     folder = home.evidence / str(identity)
     try:
         files = sorted(path for path in folder.iterdir() if path.is_file() and not path.is_symlink())

@@ -1,7 +1,7 @@
 """The morning message: what a day did to each run, and what the watchdog missed. Pure.
 
-What people opened dashboards for: progress, hours lost and why, incidents, how long disks last, how long
-jobs waited.
+It replaces the dashboards that people opened in the morning: progress, hours lost and why, incidents, how
+long disks last, how long jobs waited.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def digest(content: PageContent) -> Message:
 
 
 def as_json(content: PageContent, message: Message) -> dict[str, Any]:
-    """Return the same for programs."""
+    """Return the same as JSON values."""
     return {
         "since": iso(content.since),
         "at": iso(content.at),
@@ -84,7 +84,7 @@ def _seconds(run: RunRow, *states: str) -> float:
 
 
 def _of_run(run: RunRow, content: PageContent) -> str:
-    """Say how far a run is, what it gained, and what held it up."""
+    """Return how far a run is, what it gained, and what held it up."""
     lines = [f"{one_line(run.name, 100)}: {', '.join(_far(run))}"]
     held_up = ((STATE_WORDS.get(state, state), run.totals.get(state, 0.0)) for state in LOST)
     losses = [f"{word} {coarse(seconds)}" for word, seconds in held_up if seconds]
@@ -112,7 +112,7 @@ def _far(run: RunRow) -> Iterator[str]:
 
 
 def _reasons(run: RunRow, content: PageContent) -> Iterator[str]:
-    """Yield why hours were lost: the critical incidents of the time, the longest first."""
+    """Yield why hours were lost: the critical incidents of that time, the longest first."""
     found = [row.incident for row in run.incidents if row.incident.status is Status.CRITICAL]
     found = [each for each in found if each.resolved_at is None or each.resolved_at > content.since]
     for each in sorted(found, key=lambda each: -_lasted(each, content))[:REASONS]:
@@ -120,7 +120,7 @@ def _reasons(run: RunRow, content: PageContent) -> Iterator[str]:
 
 
 def _lasted(incident: Incident, content: PageContent) -> float:
-    """Return the seconds of an incident within the time."""
+    """Return how many seconds of an incident are within the time."""
     end = content.at if incident.resolved_at is None else incident.resolved_at
     return max(end - max(incident.began, content.since), 0.0)
 
@@ -153,7 +153,7 @@ def _open(incident: Incident, content: PageContent) -> str:
 
 
 def _itself(content: PageContent) -> str:
-    """Say what the watchdog itself missed: times without rounds, messages that did not arrive, troubles."""
+    """Return what the watchdog itself missed: times without rounds, undelivered messages, troubles."""
     lines = [
         f"- nobody watched from {short_time(gap.begin, content.at)} to {short_time(gap.end, content.at)}: "
         f"{one_line(gap.reason, 200)}"

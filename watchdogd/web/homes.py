@@ -1,4 +1,4 @@
-"""Several homes on one page: how each is and what is open there, and the way to its own page."""
+"""Several homes on one page: the state of each, what is open there, and a link to its own page."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HomeRow:
-    """One home. `open`: incidents as status.json has them; `runs`: names with their states.
+    """One home.
 
-    `link` leads to its page, or `page` is it. `trouble`: why nothing can be said of it, or empty.
+    `open`: incidents as in status.json. `runs`: names with states. `link` leads to its page, unless `page` is
+    included. `trouble`: why nothing is known of it, or empty.
     """
 
     name: str
@@ -32,7 +33,7 @@ class HomeRow:
 
 
 def row_of(name: str, path: str, status: Mapping[str, Any], *, link: str = "", page: str = "") -> HomeRow:
-    """Return the row of a home by its `status --json`."""
+    """Return the row of a home from its `status --json`."""
     results: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for result in status["checks"]:
         if result["run"]:
@@ -42,7 +43,7 @@ def row_of(name: str, path: str, status: Mapping[str, Any], *, link: str = "", p
 
 
 def render_homes(rows: Sequence[HomeRow], at: float, *, live: bool = False) -> str:
-    """Render all of them, the worst off first; `live`: the page renews itself."""
+    """Render all homes, the worst first; `live`: the page reloads itself."""
     ordered = sorted(rows, key=lambda row: (row.alive and not row.trouble, not row.open))
     return environment().get_template("homes.html.j2").render(
         rows=ordered, at=at, live_every=LIVE_EVERY if live else 0, words=STATE_WORDS, assets=assets()

@@ -1,4 +1,4 @@
-"""The daemon's last results in the text format of Prometheus, named by its conventions.
+"""The daemon's last results in Prometheus's text format, named by its conventions.
 
 https://prometheus.io/docs/practices/naming/: base units in the name (`_seconds`, `_bytes`, `_ratio`),
 counters end in `_total`.
@@ -33,7 +33,7 @@ _LABELS = ("check", "run", "subject")
 
 
 class _StatusCollector:
-    """Something that prometheus_client can collect from, once."""
+    """Collector for prometheus_client, used once."""
 
     def __init__(self, status: Mapping[str, Any]) -> None:
         self._status = status
@@ -47,7 +47,7 @@ class _StatusCollector:
 
 
 def metrics_text(status: Mapping[str, Any]) -> str:
-    """`status --json`'s value as Prometheus reads it. ConfigError where the library is not installed."""
+    """Return `status --json`'s value in Prometheus's format. Raise ConfigError without the library."""
     try:
         from prometheus_client import CollectorRegistry, generate_latest
     except ImportError:
@@ -97,7 +97,7 @@ def _own(status: Mapping[str, Any]) -> Iterator[Family]:
 
 
 def _states(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
-    """Yield the state of each run, as `status` has it: 1 under the label of its state."""
+    """Yield the state of each run, as in `status`: 1 with the state as label."""
     runs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for result in checks:
         if result["run"]:
@@ -110,7 +110,7 @@ def _states(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
 
 
 def _progress(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
-    """Yield how far each run is by its own account, and whether it stands still though it should not."""
+    """Yield how far each run is by its own report, and whether it stands still although it should not."""
     stalled = _gauge("watchdogd_run_stalled", "Whether a run that should make progress does not.", ("run",))
     ratio = _gauge("watchdogd_run_progress_ratio", "Share of a run that is done.", ("run",))
     left = _gauge("watchdogd_run_remaining_seconds", "What is left of a run at its present pace.", ("run",))
@@ -129,7 +129,7 @@ def _progress(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
 
 
 def _results(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
-    """Yield the status of each result, and its numbers under the name of what was measured."""
+    """Yield the status of each result, and its metrics by name."""
     judged = _gauge("watchdogd_check_status", "Last result: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.", _LABELS)
     values: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
     worst: dict[tuple[str, ...], Status] = {}  # names that differ in what a line cannot show are one series
@@ -152,7 +152,7 @@ def _results(checks: Iterable[Mapping[str, Any]]) -> Iterator[Family]:
 
 
 def _family(full: str) -> Any:
-    """Return a counter where the unit says that it only grows, else a gauge."""
+    """Return a counter if the unit is one that only grows, else a gauge."""
     from prometheus_client.core import CounterMetricFamily
 
     text = "As the check of this name measured it."

@@ -1,4 +1,4 @@
-"""The page as one HTML file: styles, charts' library and numbers inside, nothing to fetch."""
+"""The page as one HTML file: styles, chart library and numbers included, nothing to fetch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AHEAD = 366 * 86400.0
 
 
 def render(content: PageContent, *, live: bool = False) -> str:
-    """Render the page; `live`: it renews itself, from where it came."""
+    """Render the page; `live`: it reloads itself from where it came."""
     template = environment().get_template("page.html.j2")
     return template.render(
         content=content,
@@ -64,7 +64,7 @@ def render(content: PageContent, *, live: bool = False) -> str:
 
 
 def _offsets(begin: float, end: float) -> list[tuple[int, int]]:
-    """Minutes by which this machine's clock is ahead of UTC, each with the time from which it is so."""
+    """Return the minutes by which local time is ahead of UTC, each with the time from which it holds."""
     found: list[tuple[int, int]] = []
     for at in range(int(begin // _QUARTER) * _QUARTER, int(end) + 1, _QUARTER):
         ahead = round(time.localtime(at).tm_gmtoff / 60)
@@ -100,21 +100,21 @@ def environment() -> Environment:
 
 
 def _unindented(name: str) -> str:
-    """Return a template without the blanks that only its author needs: a tenth of the page."""
+    """Return a template without indentation, which is a tenth of the page."""
     text = (files("watchdogd.web") / "assets" / name).read_text("utf-8")
     return re.sub(r"(?m)^ +", " ", text)
 
 
 @cache
 def assets() -> dict[str, Markup]:
-    """Styles and scripts of our own package: they are no outside text."""
+    """Return the styles and scripts of our own package, which are no outside text."""
     folder = files("watchdogd.web") / "assets"
     names = ("page.css", "page.js", "uPlot.min.css", "uPlot.iife.min.js")
     return {name: Markup((folder / name).read_text("utf-8")) for name in names}  # noqa: S704 - our own files
 
 
 def when(at: float) -> str:
-    """Return a time as people read it, in this machine's zone."""
+    """Return a time for people, in this machine's time zone."""
     return datetime.fromtimestamp(at, UTC).astimezone().strftime("%a %d %b %H:%M %Z")
 
 
@@ -135,7 +135,7 @@ def figure(value: float, unit: str) -> str:
 
 
 def as_script(value: object) -> Markup:
-    """JSON that may stand in a script element, whatever its strings hold."""
+    """Return JSON that is safe inside a script element, whatever its strings contain."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704 - escaped here
 
@@ -160,9 +160,10 @@ def bars(spans: tuple[Span, ...], since: float, now: float) -> list[dict[str, An
 
 
 def plotted(content: PageContent) -> dict[str, list[Any]]:
-    """Return the charts as their script takes them, thinned out to the size that a page can have.
+    """Return the charts as their script reads them, thinned to the size that a page can have.
 
-    `times` are those of all charts, each after the first as what it is later; a chart has its place there.
+    `times` are those of all charts, each stored as the difference from the one before; a chart has its place
+    there.
     """
     charts = list(content.all_charts)
     slots = slots_for(sum(len(chart.lines) for chart in charts))
@@ -184,9 +185,9 @@ def _thinned(line: ChartLine, begin: float, width: float, slots: int) -> ChartLi
 
 
 def drawn_columns(lines: list[ChartLine], gaps: Iterable[Gap]) -> tuple[tuple[int, ...], list[str]]:
-    """Return the times, each after the first as what it is later, and the values of each line in a string.
+    """Return the times as differences, and the values of each line as one string.
 
-    A value that is missing is empty, `!` where the line breaks off.
+    A missing value is empty; `!` marks a break in the line.
     """
     values = [{round(at): _short(value) for at, value in line.points} for line in lines]
     breaks = [set() if line.dashed else _breaks(line.points, gaps) for line in lines]
@@ -199,12 +200,12 @@ def drawn_columns(lines: list[ChartLine], gaps: Iterable[Gap]) -> tuple[tuple[in
 
 
 def _short(value: float) -> str:
-    """Return a number with five figures; four where it has a part after the point."""
+    """Return a number with five significant digits, or four if it has decimals."""
     return f"{float(f'{value:.5g}'):.12g}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _breaks(points: Points, gaps: Iterable[Gap]) -> set[int]:
-    """Return a time inside each stretch in which nobody looked: a straight line there would be made up."""
+    """Return a time inside each gap without rounds, where a straight line would be invented."""
     pairs = list(itertools.pairwise(at for at, _ in points))
     held = {round((before + after) / 2) for before, after in pairs if after - before > HOLDS}
     begins = [before for before, _ in pairs]

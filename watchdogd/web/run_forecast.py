@@ -1,4 +1,4 @@
-"""Outlook of a run: how far it is, when it will be ready, what it lost. Pure."""
+"""Outlook of a run: how far it is, when it will be done, what it lost. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Eta(NamedTuple):
 
     @property
     def spread(self) -> str:
-        """Return `6h30m to 7h20m`; empty where the paces agree."""
+        """Return `6h30m to 7h20m`; empty if the paces agree."""
         if self.latest - self.soonest <= _SAME * self.left:
             return ""
         return f"{coarse(self.soonest)} to {coarse(self.latest)}"
@@ -40,7 +40,7 @@ class Eta(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HowFar:
-    """Progress of a run: `done` of `total` in `unit`, `pace` seconds each, and when it will be there.
+    """Progress of a run: `done` of `total` in `unit`, `pace` seconds for each, and when it will be done.
 
     None: not known. `said` is the last line of its log.
     """
@@ -54,14 +54,14 @@ class HowFar:
 
     @property
     def share(self) -> float | None:
-        """Part that is done, from 0 to 1."""
+        """Share that is done, from 0 to 1."""
         if self.done is None or not self.total:
             return None
         return min(max(self.done / self.total, 0.0), 1.0)
 
     @property
     def units(self) -> str:
-        """Return what is counted, in the plural where it is not one."""
+        """Return the word for what is counted, plural unless it is one."""
         return (self.unit or "step") if (self.total or self.done) == 1 else self._many
 
     @property
@@ -83,9 +83,9 @@ class HowFar:
 
 
 def how_far(progress: Iterable[Mapping[str, Any]], points: Points, *, moves: bool) -> HowFar:
-    """Return how far a run is by what its checks said last (as status.json has it).
+    """Return how far a run is by its checks' last results (as in status.json).
 
-    `points` are (time, number) of what is done, oldest first. A run that does not move has no forecast.
+    `points` are (time, number done), oldest first. A run that stands still has no forecast.
     """
     told = sorted(progress, key=lambda each: ("done" in each, "said" in each), reverse=True)
     if not told:
@@ -104,7 +104,7 @@ def how_far(progress: Iterable[Mapping[str, Any]], points: Points, *, moves: boo
 
 
 def _paces(points: Points) -> Iterator[tuple[float, float]]:
-    """Yield the seconds that a step took over each window of which at least half is known."""
+    """Yield the seconds for a step in each window of which at least half is known."""
     if not points:
         return
     end, number = points[-1]
@@ -115,13 +115,13 @@ def _paces(points: Points) -> Iterator[tuple[float, float]]:
 
 
 def lost(spans: Sequence[Span], now: float) -> float:
-    """Seconds of the last week in which it should have trained and did not."""
+    """Return how many seconds of the last week it should have trained and did not."""
     begin = now - WEEK
     return sum(max(min(span.end, now) - max(span.begin, begin), 0.0) for span in spans if span.state in LOST)
 
 
 def coarse(seconds: float) -> str:
-    """Return a duration as a person needs it: no seconds from a minute on, then no minutes, then no hours."""
+    """Return a duration rounded for people: no seconds from a minute on, then no minutes, then no hours."""
     units = ((10 * _DAY, _DAY), (2 * _DAY, 3600), (60, 60), (0, 1))
     unit = next(unit for least, unit in units if seconds >= least)
     return format_duration(round(seconds / unit) * unit)

@@ -1,4 +1,4 @@
-"""The page live, for one person's browser: on loopback alone, for whoever knows the token."""
+"""The page live, for one person's browser: on loopback only, for whoever knows the token."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Document under a path: its type, and its maker. `make` may raise WatchdogError."""
+    """Document under a path: its type, and the function that makes it, which may raise WatchdogError."""
 
     content_type: str
     make: Callable[[], str]
 
 
 class Server(ThreadingHTTPServer):
-    """Serves documents by path; OSError where the port is taken. `port` 0: any that is free."""
+    """Server of documents by path. `port` 0: any free one. Raise OSError if the port is taken."""
 
     daemon_threads = True
 
@@ -46,7 +46,7 @@ class Server(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_port}/?token={self.token}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the library's form
-        """Log a request that broke off: a browser may go away at any time."""
+        """Log a request that broke off: browsers may leave at any time."""
         log.debug("a request broke off", exc_info=True)
 
 
@@ -116,4 +116,4 @@ class _PageHandler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-        """Quiet: the address bears the token, which belongs into no log."""
+        """Log nothing: the address contains the token."""

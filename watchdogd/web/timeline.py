@@ -21,7 +21,7 @@ HOLDS = 2 * 3600.0
 
 
 class Span(NamedTuple):
-    """A time, in seconds since the epoch, in which a run was in one state."""
+    """A time (seconds since the epoch) that a run was in one state."""
 
     begin: float
     end: float
@@ -36,7 +36,7 @@ _MOSTLY = 0.5
 
 
 class Link(NamedTuple):
-    """A job of the chain, and when it was seen at work."""
+    """A job of the chain, and when it was seen working."""
 
     job_id: int
     begin: float
@@ -46,7 +46,7 @@ class Link(NamedTuple):
 def links(points: Points) -> tuple[Link, ...]:
     """Return the jobs of the chain, from (time, job id), newest first.
 
-    A job id that is seen only once is left out: old readings are means, which are no id where two links meet.
+    A job id seen only once is left out: old readings are means, which are no job's id where two links meet.
     """
     stretches = [
         (value, [at for at, _ in group]) for value, group in itertools.groupby(points, lambda point: point[1])
@@ -64,11 +64,12 @@ def timeline(
     since: float,
     now: float,
 ) -> tuple[Span, ...]:
-    """Return the spans from `since` to `now`, without holes.
+    """Return the spans from `since` to `now`, without gaps.
 
-    `jobs` are how many there were by kind (`running`, `waiting`, those of IDLE) as (time, number),
-    oldest first. `stalled` is what checks said of the run's progress: 1 where it had none. `gone` are times
-    of open incidents about jobs that are not there, `gaps` those in which nobody watched.
+    `jobs`: how many there were by kind (`running`, `waiting`, those of IDLE), as (time, number), oldest
+        first.
+    `stalled`: 1 while a check reported no progress. `gone`: times of open incidents about missing jobs.
+    `gaps`: times when nobody watched.
     """
     seen = _counted(jobs)
     stalls = [_Course(points) for points in stalled]
@@ -88,7 +89,7 @@ def timeline(
 
 
 class _Course(Generic[Value]):
-    """Values over time, each of which stands until the next one, HOLDS at most."""
+    """Values over time, each valid until the next one, at most HOLDS seconds."""
 
     def __init__(self, points: Iterable[tuple[float, Value]]) -> None:
         self._points = list(points)
@@ -102,7 +103,7 @@ class _Course(Generic[Value]):
                 yield at + HOLDS
 
     def at(self, time: float) -> Value | None:
-        """Return the value that holds then, or None."""
+        """Return the value at a time, or None."""
         index = bisect_right(self._times, time) - 1
         if index < 0 or time - self._times[index] >= HOLDS:
             return None
@@ -133,10 +134,10 @@ def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def drawn(spans: Iterable[Span], least: float) -> tuple[Span, ...]:
-    """Return the spans with those shorter than `least` seconds put together, so that each can be seen.
+    """Return the spans, with those shorter than `least` seconds merged so that each can be seen.
 
-    Of a stretch of short ones the worst state counts where it is a fault, else the one that lasted longest.
-    What is still too short and no fault goes to the span before it, or after it at the beginning.
+    A series of short spans gets its worst state if that is a fault, else the longest-lasting one. A span that
+    is still too short, and no fault, joins the one before (at the beginning, the one after).
     """
     found: list[Span] = []
     for short, group in itertools.groupby(spans, key=lambda span: span.end - span.begin < least):
@@ -161,7 +162,7 @@ _FAULTS = ("gone", "hung")
 
 
 def totals(spans: Iterable[Span]) -> dict[str, float]:
-    """Seconds in each state, in the order of STATES; states that did not occur are left out."""
+    """Return the seconds in each state, in the order of STATES, without states that did not occur."""
     sums = dict.fromkeys(STATES, 0.0)
     for span in spans:
         sums[span.state] += span.end - span.begin
