@@ -137,6 +137,8 @@ class World:
         other = object.__new__(World)
         other.__dict__.update(self.__dict__ | changes)
         other.__dict__.pop("key", None)
+        if not changes.keys().isdisjoint(("rows", "ended", "health", "noted")):
+            other.__dict__.pop("channels", None)
         return other
 
     @cached_property
@@ -174,6 +176,7 @@ class World:
 
     # ------------------------------------------------------------ the daemon's memory
 
+    @cached_property
     def channels(self) -> dict[str, ChannelState]:
         health = dict(self.health)
         waiting = {row.key for row in self.rows}
@@ -189,12 +192,14 @@ class World:
         }
 
     def configured(self) -> dict[str, ChannelState]:
-        return {name: channel for name, channel in self.channels().items() if name in self.names}
+        return {name: channel for name, channel in self.channels.items() if name in self.names}
 
     def situation(self, name: str) -> Situation:
         return Situation(self.configured(), name, self.now, POLICY)
 
     def write(self, done: DeliveryPlan, name: str) -> "World":
+        if not done.rows and done.health == dict(self.health).get(name, Health()):
+            return self
         rows = {row.key: row for row in self.rows}
         unsaved = {row.key: row for row in self.unsaved}
         ended = self.ended
@@ -238,7 +243,7 @@ class World:
             return self
         rest = tuple(each for each in self.acknowledged if each.channel != name)
         world = self.but(acknowledged=rest, noted=(*self.noted, *others))
-        situation = Situation(world.channels(), name, self.now, POLICY)
+        situation = Situation(world.channels, name, self.now, POLICY)
         return world.write(situation.after_others(others), name)
 
     def look(self, name: str) -> tuple["World", DeliveryPlan]:
@@ -469,10 +474,9 @@ def _channel(
     for row in ended:
         channel.notified.note(row)
     for key in known:
-        channel.notified.know(key)
+        channel.notified.keys[key] = None
     for row in rows:
         channel.put(row)
-        channel.notified.note(row)
     return channel
 
 

@@ -21,7 +21,7 @@ from watchdogd.daemon import wiring
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
 from watchdogd.notify.channel_state import Policy
-from watchdogd.notify.locks import Locks, at_once
+from watchdogd.notify.locks import Locks
 from watchdogd.notify.message_outbox import Outbox, Relay
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.system.clock import SteadyClock
@@ -186,7 +186,9 @@ class Sharing(RuleBasedStateMachine):
             self.begin_daemon(locks)
 
     def begin_daemon(self, locks: Locks) -> None:
-        parts: Any = SimpleNamespace(patient=SimpleNamespace(attempt=at_once), locks=locks)
+        parts: Any = SimpleNamespace(
+            patient=SimpleNamespace(attempt=lambda function: function()), locks=locks
+        )
         sent = [row for row in self.ledger.rows.values() if row.state == "sent"]
         way: Any = self.ways["daemon"]
         outbox = Outbox({"slack": way}, POLICY, self.ledger.settle, sent, clock=self.clock(), locks=locks)

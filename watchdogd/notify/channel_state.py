@@ -121,20 +121,24 @@ class Health:
 
 
 class Notified:
-    """Folded from the rows that ended on the channel, in the order in which they did."""
+    """What came by the channel, or should have: folded from its rows in the order in which they ended.
+
+    `keys` are those of rows that ended, `facts` what was told, with whatever message, `begun` by thread the
+    first message and all words, `_incidents` by subject the newest incident.
+    """
 
     def __init__(self) -> None:
-        self._keys = _Newest[None](KEPT)
-        self._begun = _Newest[tuple[Notification, frozenset[str]]](THREADS)
+        self.keys = _Newest[None](KEPT)
+        self.facts = _Newest[None](KEPT)
+        self.begun = _Newest[tuple[Notification, frozenset[str]]](THREADS)
         self._lost = _Newest[None](THREADS)
         self._incidents = _Newest[int](KEPT)
-        self._facts = _Newest[None](KEPT)
 
     def note(self, row: Notification) -> None:
         """Take in what became of a row; one that some recipients have counts as told."""
         told = row.state == "sent" or bool(row.receipt)
         if row.state not in ("waiting", "diverted"):  # what was diverted may come back
-            self._keys[row.key] = None
+            self.keys[row.key] = None
         if row.state != "waiting" and (told or row.state != "superseded"):
             self._note_threads(row, told=told)
         if told or row.state == "superseded":
@@ -145,38 +149,22 @@ class Notified:
         bare = replace(row, message=replace(row.message, body="", items=()))
         for thread in row.message.threads:
             if told:
-                root, words = self._begun.get(thread, (bare, frozenset()))
-                self._begun[thread] = root, words | {row.message.word}
+                root, words = self.begun.get(thread, (bare, frozenset()))
+                self.begun[thread] = root, words | {row.message.word}
             else:
                 self._lost[thread] = None
 
     def _note_items(self, message: Message) -> None:
         for item in message.items:
-            self._facts[item.fact] = None
+            self.facts[item.fact] = None
             if item.incident is not None:
                 self._incidents[item.line] = max(item.incident, self._incidents.get(item.line, 0))
                 self._incidents.move_to_end(item.line)
 
-    def know(self, key: str) -> None:
-        """Remember that a row of that key was delivered, whatever became of its storing."""
-        self._keys[key] = None
-
-    def knows(self, key: str) -> bool:
-        """Return whether the row of that key ended here."""
-        return key in self._keys
-
-    def begun(self, thread: str) -> bool:
-        """Return whether the first message of a thread came."""
-        return thread in self._begun
-
-    def tells(self, fact: str) -> bool:
-        """Return whether a fact came: with whatever message."""
-        return fact in self._facts
-
     def lost(self, incident: int | None) -> bool:
         """Return whether nothing of an incident came, though it should have."""
         thread = incident_thread(incident)
-        return thread in self._lost and not self.begun(thread)
+        return thread in self._lost and thread not in self.begun
 
     def without_lost(self, message: Message) -> Message:
         """Return a message without updates of what never came: at a pager they would open it."""
@@ -185,13 +173,13 @@ class Notified:
 
     def words(self, message: Message) -> set[str]:
         """Return the words of all that was told in its threads."""
-        told = (self._begun[thread][1] for thread in message.threads if thread in self._begun)
+        told = (self.begun[thread][1] for thread in message.threads if thread in self.begun)
         return set[str]().union(*told)
 
     def roots(self, message: Message) -> list[Notification]:
         """Return the first messages of its threads, its own thread's first, each once."""
         threads = [message.thread, *sorted(message.threads - {message.thread})]
-        roots = [self._begun[thread][0] for thread in threads if thread in self._begun]
+        roots = [self.begun[thread][0] for thread in threads if thread in self.begun]
         return list({root.key: root for root in roots}.values())
 
     def overtaken(self, row: Notification, *, standing: bool) -> frozenset[Item]:
@@ -211,7 +199,7 @@ class Notified:
     def _is_overtaken(self, item: Item, *, late: bool, standing: bool) -> bool:
         if item.incident is None:
             return False
-        if not item.ended and self.tells(f"end {item.incident}"):
+        if not item.ended and f"end {item.incident}" in self.facts:
             return True
         newer = item.incident < self._incidents.get(item.line, 0)
         return newer and (late or (item.ended and not standing))
@@ -236,11 +224,17 @@ class ChannelState:
         alone, however many wait."""
 
     def put(self, row: Notification) -> None:
-        """Take in a row that waits: a new one comes last."""
+        """Take in a row that waits: a new one comes last. Some may have it already."""
         if row.key not in self.rows:
             for line in _lines(row.message):
                 self._keys[line][row.key] = None
         self.rows[row.key] = row
+        self.notified.note(row)
+
+    def end(self, row: Notification) -> None:
+        """Take in what became of a row that waits no more."""
+        self.drop(row.key)
+        self.notified.note(row)
 
     def drop(self, key: str) -> None:
         """Remove a row that waits no more."""
@@ -252,12 +246,12 @@ class ChannelState:
 
     def knows(self, key: str) -> bool:
         """Return whether the row of that key waits, or ended here."""
-        return key in self.rows or self.notified.knows(key)
+        return key in self.rows or key in self.notified.keys
 
     def told_of(self, incident: int | None) -> bool:
         """Return whether it was told of an incident, or will be."""
         thread = incident_thread(incident)
-        return self.notified.begun(thread) or thread in self._keys
+        return thread in self.notified.begun or thread in self._keys
 
     def missed(self, row: Notification) -> bool:
         """Return whether an end, or an update, that waits is the first word here, since others were lost."""
@@ -266,11 +260,11 @@ class ChannelState:
             return False
         alone = all(len(self._keys.get(thread, ())) < 2 for thread in message.threads)
         lost = all(map(self.notified.lost, message.incidents))
-        return alone and lost and not self.notified.begun(message.thread)
+        return alone and lost and message.thread not in self.notified.begun
 
     def tells(self, item: Item) -> bool:
         """Return whether it told the same, or will."""
-        return bool(item.fact) and (self.notified.tells(item.fact) or item.fact in self._keys)
+        return bool(item.fact) and (item.fact in self.notified.facts or item.fact in self._keys)
 
     def is_head(self, row: Notification, out: Container[str]) -> bool:
         """Return whether a row that waits is next in each of its lines, and is told by itself.

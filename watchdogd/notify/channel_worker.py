@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -40,16 +41,17 @@ class Rows:
     """What waits, in memory, and what of it is not stored yet; for all threads.
 
     `lock` is held while a plan is made from the rows and written to them. `store` keeps rows in the history,
-    by key: what is `sent`, `failed` or `expired` there stays so. All times are by `clock`, which nobody sets:
-    rows are converted as they come and as they are stored. `names` are the channels that are configured now;
-    `channels` are all that are known. `stirred` are those for which rows came since their worker last looked.
+    by key, one call at a time: what is `sent`, `failed` or `expired` there stays so; where it raises
+    HistoryError they are stored later. All times are by `clock`, which nobody sets: rows are converted as
+    they come and are stored. `names` are the channels configured now, `channels` all that are known,
+    `stirred` tells each worker that rows came for its channel since it last looked.
     """
 
     def __init__(self, names: Iterable[str], policy: Policy, store: Store, clock: SteadyClock) -> None:
         self.lock = threading.Condition(threading.RLock())
         self.clock = clock
         self.channels: dict[str, ChannelState] = {}
-        self.stirred: set[str] = set()
+        self.stirred: defaultdict[str, threading.Event] = defaultdict(threading.Event)
         self.save_at = 0.0
         """Time at which what could not be stored is to be stored again; 0 where all could be."""
         self._unsaved: dict[str, Notification] = {}
@@ -65,7 +67,8 @@ class Rows:
 
     def channel(self, name: str) -> ChannelState:
         """Return one channel, a new one where it is not known yet."""
-        return self.channels.setdefault(name, ChannelState(name))
+        found = self.channels.get(name)
+        return self.channels.setdefault(name, ChannelState(name)) if found is None else found
 
     def situation(self, name: str) -> Situation:
         """Return what is decided from now on a channel: one of those configured, or of before."""
@@ -76,13 +79,14 @@ class Rows:
         """Take in rows that are stored and wait; returns those that are new here."""
         with self.lock:
             now, skew = self.clock.now, self.clock.skew
-            fresh = [timely(_shifted(row, -skew), now, self.policy) for row in rows if self._is_new(row)]
+            known = self._unsaved
+            new = (row for row in rows if not (row.key in known or self.channel(row.channel).knows(row.key)))
+            fresh = [timely(_shifted(row, -skew), now, self.policy) for row in new]
             for row in fresh:
                 self._put(row)
             for row in fresh:
                 if row.channel in self.names and (copies := self.situation(row.channel).arrival(row)):
                     self.write(DeliveryPlan(self.channel(row.channel).health, tuple(copies)), row.channel)
-            self.lock.notify_all()
         return fresh
 
     def take_ended(self, rows: Iterable[Notification]) -> None:
@@ -90,9 +94,10 @@ class Rows:
         with self.lock:
             for row in rows:
                 channel = self.channel(row.channel)
-                channel.drop(row.key)
-                if not channel.notified.knows(row.key):
-                    channel.notified.note(row)
+                if row.key in channel.notified.keys:
+                    channel.drop(row.key)
+                else:
+                    channel.end(row)
 
     def write(self, plan: DeliveryPlan, name: str) -> None:
         """Write the rows of a plan of one channel, and its health."""
@@ -102,21 +107,18 @@ class Rows:
                 if row.state == "waiting":
                     self._put(row)
                 else:
-                    channel = self.channel(row.channel)
-                    channel.drop(row.key)
-                    channel.notified.note(row)
+                    self.channel(row.channel).end(row)
                 self._unsaved[row.key] = row
-            if plan.rows:  # else whoever waits for the worker would wake, and be in its way
+            if plan.rows:
                 self.lock.notify_all()
 
     def learn(self, name: str, delivered: Iterable[Delivered]) -> bool:
         """Mark what somebody else delivered on a channel: it works. Returns whether that is news."""
         with self.lock:
-            skew, channel = self.clock.skew, self.channel(name)
-            mine = [replace(each, at=each.at - skew) for each in delivered]
+            mine = [replace(each, at=each.at - self.clock.skew) for each in delivered]
             for each in mine:
-                if not each.partly and each.key not in channel.rows:
-                    channel.notified.know(each.key)
+                if not each.partly and each.key not in self.channel(name).rows:
+                    self.channel(name).notified.keys[each.key] = None
             if mine:
                 self.write(self.situation(name).after_others(mine), name)
             return bool(mine)
@@ -127,26 +129,11 @@ class Rows:
         with self.lock:
             return len({key for name in self.names for key in self.channel(name).rows} | self._unsaved.keys())
 
-    def _is_new(self, row: Notification) -> bool:
-        return row.key not in self._unsaved and not self.channel(row.channel).knows(row.key)
-
     def _put(self, row: Notification) -> None:
         channel = self.channel(row.channel)
         if row.key not in channel.rows:
-            self.stirred.add(row.channel)
+            self.stirred[row.channel].set()
         channel.put(row)
-        channel.notified.note(row)
-
-    def stir(self, name: str) -> None:
-        """Have the worker of a channel look at its rows now."""
-        with self.lock:
-            self.stirred.add(name)
-            self.lock.notify_all()
-
-    def wait(self, name: str, seconds: float | None) -> bool:
-        """Wait until that time has passed (None: for ever), or rows came for the channel: then true."""
-        with self.lock:
-            return self.lock.wait_for(lambda: name in self.stirred, seconds)
 
     def wait_for(self, rows: Sequence[Notification], seconds: float) -> None:
         """Wait until none of these waits any more, or that time has passed."""
@@ -193,10 +180,7 @@ def _shifted(row: Notification, seconds: float) -> Notification:
 
 @dataclass
 class ChannelWorker:
-    """Worker of one channel. `step` is for one thread; all else may be called from any.
-
-    `may_act` and `refresh` are as the outbox says. `stopped`: others have taken over.
-    """
+    """Worker of one channel; `step` is for one thread. `stopped`: others have taken over."""
 
     name: str
     sender: Sender
@@ -212,7 +196,7 @@ class ChannelWorker:
 
     def step(self) -> float:
         """Do what the plan says is next. Returns when to come back, by the wall clock."""
-        self.rows.stirred.discard(self.name)
+        self.rows.stirred[self.name].clear()
         wake = self._look()
         if wake.sends:
             wake = self._deliver(wake.sends)
@@ -271,7 +255,7 @@ class ChannelWorker:
         for send in self._look().sends if news else sends:
             if not self._send(send):
                 return False
-            if self.name in self.rows.stirred or self.stopped or not self.may_act():
+            if self.rows.stirred[self.name].is_set() or self.stopped or not self.may_act():
                 break
         return True
 
@@ -292,7 +276,7 @@ class ChannelWorker:
                 for row in (send.row, *send.carried):
                     self._channel.sending.pop(row.key, None)
                 if self.stopped:
-                    self.rows.stir(self.name)
+                    self.rows.stirred[self.name].set()
         return isinstance(outcome, str)
 
     def _try(self, whole: Notification, roots: Sequence[Notification]) -> str | DeliveryError:

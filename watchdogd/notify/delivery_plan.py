@@ -299,7 +299,9 @@ class Situation:
         stay: set[str] = set()
         for row in loud:
             over = (incident_thread(item.incident) for item in row.message.items if item.ended)
-            if any(map(self.channel.notified.begun, over)) or not kept.isdisjoint(row.message.lines):
+            if any(thread in self.channel.notified.begun for thread in over) or not kept.isdisjoint(
+                row.message.lines
+            ):
                 stay.add(row.key)
                 kept |= row.message.lines
         gone = [replace(row, state="diverted") for row in loud if row.key not in stay]

@@ -2,8 +2,8 @@
 
 In `.outbox/` a lock is one file, `DIGEST.SERIAL` of a channel's name; the highest serial counts. It is made
 by link(2), which one contender alone can, on network file systems too. Its holder notes in it, line by line,
-each message that was delivered; so the next one who takes the lock knows, and the history keeps its one
-writer, wherever messages are sent from. The first lines overwrite blanks: that needs no space on a full disk.
+what was delivered, for whoever takes the lock next; so the history keeps its one writer. The first lines
+overwrite blanks: that needs no space on a full disk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import isfinite
@@ -53,15 +53,6 @@ class LockedError(DeliveryError):
     """Somebody else is just sending on the channel: no fault of its."""
 
 
-BoundedCall = Callable[[Callable[[], Any]], Any]
-"""Runs a function that touches home, within a deadline; WatchdogError where it does not come back."""
-
-
-def at_once(function: Callable[[], Any]) -> Any:
-    """Run a function that touches home, however long it takes."""
-    return function()
-
-
 @dataclass(frozen=True, slots=True)
 class Journal:
     """A lock's file as it was read. `serial`: 0 where it locks nothing; `over`: nobody writes to it now."""
@@ -76,12 +67,18 @@ class Journal:
 class Locks:
     """One process's part in the locks of one home. OSError where home does not let us.
 
+    `attempt` runs a function that touches home, within a deadline; WatchdogError where it does not come back.
     `anyway`: where home is full or hangs, so that no lock can be taken, send all the same. `keeps`: what was
     delivered is left in the files for a daemon, which stores it.
     """
 
     def __init__(
-        self, home: Home, attempt: BoundedCall = at_once, *, anyway: bool = True, keeps: bool = False
+        self,
+        home: Home,
+        attempt: Callable[[Callable[[], Any]], Any] = lambda function: function(),
+        *,
+        anyway: bool = True,
+        keeps: bool = False,
     ) -> None:
         self.home = home
         self.folder = home.path / ".outbox"
@@ -146,21 +143,17 @@ class Locks:
             data, found = read_head(path, _LIMIT)
         except (FileNotFoundError, NoPlainFileError):
             return None
-        lines = [line for text in data.split(b"\n") if text.strip() and (line := _parsed(text)) is not None]
+        lines = list(_lines(data))
         who = next((_holder(line["holder"]) for line in lines if "holder" in line), NOBODY)
         suffix = path.name.partition(".")[2]
         serial = int(suffix) if _SERIAL.fullmatch(suffix) else 0
         released = any("released" in line for line in lines)
         over = released or (who.id != self.me.id and self._is_abandoned(who, found.st_mtime))
-        delivered = (_delivered(line) for line in lines)
-        return Journal(path, serial, who, over, tuple(each for each in delivered if each is not None))
+        return Journal(path, serial, who, over, tuple(filter(None, map(_delivered, lines))))
 
     def _is_abandoned(self, who: Holder, renewed_at: float) -> bool:
         """Return whether who holds it will not go on with it."""
-        if lives(who) is False:
-            return True
-        age = server_age(self.folder, renewed_at)
-        return age is not None and age >= STALE
+        return lives(who) is False or (server_age(self.folder, renewed_at) or 0.0) >= STALE
 
 
 class ChannelLock:
@@ -292,13 +285,12 @@ def _line(said: dict[str, Any]) -> str:
     return json.dumps(said) + "\n"
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """Return a line as it was said; None for one that is just being written, or that somebody else wrote."""
-    try:
-        said = parse_json(line)
-    except ValueError:
-        return None
-    return said if isinstance(said, dict) else None
+def _lines(data: bytes) -> Iterator[dict[str, Any]]:
+    """Yield what was said, but what is just being written, or was written by somebody else."""
+    for line in data.split(b"\n"):
+        with contextlib.suppress(ValueError):
+            if isinstance(said := parse_json(line), dict):
+                yield said
 
 
 def _holder(said: Any) -> Holder:

@@ -28,8 +28,7 @@ from watchdogd.system.clock import SteadyClock
 log = logging.getLogger(__name__)
 
 HEAD_START = 0.02
-"""Seconds that whoever brings messages leaves the processor to the workers: else the round, which goes on
-writing, would have each message wait for its turn a dozen times."""
+"""Seconds that whoever brings messages leaves the processor to the workers: the round goes on writing."""
 FAREWELL = 20.0
 """Seconds for a message that is on its way as a relay ends: a server's deadline and more."""
 CALM = 1.0
@@ -42,7 +41,7 @@ LOOK = 60.0
 class ChannelTrouble:
     """A channel that does not deliver: since when (seconds since the epoch), why, and how many wait.
 
-    `broken`: no longer for a moment only, so that messages go another way.
+    `broken`: messages go another way.
     """
 
     channel: str
@@ -55,14 +54,10 @@ class ChannelTrouble:
 class Outbox:
     """Delivers notifications. Every method may be called from any thread.
 
-    store    keeps rows, by key, in the order given, new ones too. What is `sent`, `failed` or `expired` stays
-             so; what was `diverted` may come back. Called from the workers' threads, one call at a time; may
-             raise HistoryError: the rows are then kept and stored later.
-    ended    rows of earlier lives that wait no more: threads hang on those that were sent, and ends are told
-             where beginnings were.
-    locks    keep others from sending what we send; None where nobody else can be at work.
-    may_act  whether we (still) act for home.
-    refresh  takes in what ended on a channel meanwhile, once its lock is ours; None where nobody else stores.
+    `store` keeps rows (`Rows`), `ended` are those of earlier lives that wait no more. `locks` keep others
+    from sending what we send; None where nobody else can be at work. `may_act`: whether we (still) act for
+    home. `refresh` takes in what ended on a channel meanwhile, once its lock is ours; None where nobody else
+    stores.
     """
 
     def __init__(
@@ -88,10 +83,7 @@ class Outbox:
         }
 
     def succeed(self, before: Outbox) -> None:
-        """Take over the rows of an outbox of an earlier configuration, which was stopped.
-
-        What it is just sending is marked as such in them, until that try is over or hangs.
-        """
+        """Take over the rows of an outbox of an earlier configuration, which was stopped."""
         before.rows.configure(self.rows.names, self.rows.policy, self.rows.store)
         self.rows = before.rows
         for worker in self.workers.values():
@@ -131,15 +123,13 @@ class Outbox:
                 worker.sender.close()
                 worker.lock.close()
                 return
-            if wait > 0 and not self.rows.wait(worker.name, min(wait, CALM)) and wait > CALM:
+            stirred = self.rows.stirred[worker.name]
+            if wait > 0 and not stirred.wait(min(wait, CALM)) and wait > CALM:
                 worker.lock.prepare()
-                self.rows.wait(worker.name, None if idle and wait == math.inf else min(wait, LOOK) - CALM)
+                stirred.wait(None if idle and wait == math.inf else min(wait, LOOK) - CALM)
 
     def add(self, notifications: Iterable[Notification]) -> None:
-        """Deliver these, which are stored already; one whose key was here before is left alone.
-
-        What is for a channel that is configured no more goes to the fallback, or else to all channels.
-        """
+        """Deliver these, which are stored already; one whose key was here before is left alone."""
         fresh = self.rows.add(notifications)
         self._rescue()
         self.rows.save()
@@ -150,38 +140,36 @@ class Outbox:
         """Mark what somebody else delivered. Returns whether all that is known is stored."""
         for name in self.workers:
             if self.rows.learn(name, [each for each in delivered if each.channel == name]):
-                self.rows.stir(name)
+                self.rows.stirred[name].set()
         elsewhere = {each.channel for each in delivered} - self.workers.keys()
         return self.rows.save(now=True) and not any(self.rows.channel(name).rows for name in elsewhere)
+
+    @property
+    def troubles(self) -> tuple[ChannelTrouble, ...]:
+        """Channels that do not deliver."""
+        clock, policy = self.rows.clock, self.rows.policy
+        found = []
+        for name in self.workers:
+            channel, health = self.rows.channel(name), self.rows.channel(name).health
+            if health.since is not None:
+                since, broken = health.since + clock.skew, health.broken(clock.now, policy)
+                found.append(ChannelTrouble(name, since, health.failure, len(channel.rows), broken))
+        return tuple(found)
 
     @property
     def waiting(self) -> int:
         """Number of rows that are not delivered, or not marked as delivered."""
         return self.rows.waiting
 
-    @property
-    def troubles(self) -> tuple[ChannelTrouble, ...]:
-        """Channels that do not deliver."""
-        now, skew, policy = self.rows.clock.now, self.rows.clock.skew, self.rows.policy
-        channels = ((self.rows.channel(name), self.rows.channel(name).health) for name in self.workers)
-        return tuple(
-            ChannelTrouble(
-                each.name, health.since + skew, health.failure, len(each.rows), health.broken(now, policy)
-            )
-            for each, health in channels
-            if health.since is not None
-        )
-
     def stop(self, timeout: float, *, more: bool = True) -> None:
-        """Deliver what can be delivered within `timeout` seconds, mark it, and end.
+        """Deliver what can be delivered within `timeout` seconds, mark it, and end, though a server hangs.
 
-        What is left stays `waiting` in the store. Returns in time also where a server hangs. Without `more`
-        nothing is begun any more: what is on its way has so long.
+        What is left stays `waiting` in the store. Without `more` nothing is begun any more.
         """
         deadline = time.monotonic() + timeout
         self._stop_at = deadline if more else time.monotonic()
         for name in self.workers:
-            self.rows.stir(name)
+            self.rows.stirred[name].set()
         for thread in self._threads.values():
             thread.join(max(0.0, deadline + 0.5 - time.monotonic()))
         for worker in self.workers.values():
@@ -207,13 +195,10 @@ class Outbox:
 
 
 class Recorded(Protocol):
-    """The history's notifications, as the relay needs them. HistoryError where they cannot be read."""
+    """The history (`Store`), as the relay needs it. HistoryError where it cannot be read."""
 
-    def waiting(self) -> Sequence[Notification]:
-        """Return those that are not delivered yet."""
-
-    def notifications(self, *, since: float = 0.0, after: int = 0) -> Sequence[Notification]:
-        """Return all from that time on, or that were stored after the one of that id."""
+    def waiting(self) -> Sequence[Notification]: ...
+    def notifications(self, *, since: float = 0.0, after: int = 0) -> Sequence[Notification]: ...
 
 
 class Relay:
@@ -232,32 +217,24 @@ class Relay:
         told: Callable[[Notification], None],
         clock: SteadyClock | None = None,
     ) -> None:
-        self._names = frozenset(senders)
-        self._store = store
-        self._told = told
-        self._locks = locks
+        self._store, self._told, self._locks = store, told, locks
         clock = clock or SteadyClock()
         policy = replace(policy, fallback=(), tell=None, expire=math.inf, merges=False)
-        waiting, past = self._waiting(), store.notifications(since=clock.now - REMEMBERED)
-        taken = {row.key for row in waiting}
-        receipts = {each.key: each.receipt for each in locks.delivered()}
-        known = [
-            replace(row, state="sent", receipt=receipts[row.key]) if row.key in receipts else row
+        over = {each.key: each.receipt for each in locks.delivered() if not each.partly}
+        past = store.notifications(since=clock.now - REMEMBERED)
+        ended = [
+            replace(row, state="sent", receipt=over[row.key]) if row.key in over else row
             for row in past
-            if row.key not in taken
+            if row.key in over or row.state != "waiting"
         ]
-        ended = [row for row in known if row.state != "waiting"]
         self._settled = dict.fromkeys(senders, _settled_until(past, 0))
         self.outbox = Outbox(
             senders, policy, self._settle, ended, clock=clock, locks=locks, refresh=self._refresh
         )
-        self.outbox.add(waiting)
+        self.outbox.add(self._waiting())
 
     def run(self, *, every: float, patience: float | None) -> None:
-        """Deliver until nothing is left, `patience` seconds at most; where that is None, for ever.
-
-        What is new is looked for each `every` seconds.
-        """
+        """Deliver until nothing is left, `patience` seconds at most (None: for ever)."""
         try:
             end = time.monotonic() + (patience or 0.0)
             while patience is None or (self.outbox.waiting and time.monotonic() < end):
@@ -277,12 +254,9 @@ class Relay:
 
     def _waiting(self) -> list[Notification]:
         """Return what waits for our channels, and was delivered by nobody; tries of others do not count."""
-        delivered = {each.key: each for each in self._locks.delivered()}
-        return [
-            replace(row, attempts=0, next_try=0.0)
-            for row in self._store.waiting()
-            if row.channel in self._names and (row.key not in delivered or delivered[row.key].partly)
-        ]
+        over = {each.key for each in self._locks.delivered() if not each.partly}
+        ours = [row for row in self._store.waiting() if row.channel in self._settled and row.key not in over]
+        return [replace(row, attempts=0, next_try=0.0) for row in ours]
 
     def _refresh(self, channel: str) -> None:
         """Take in what ended on the channel since it was looked up: we send alone now."""
