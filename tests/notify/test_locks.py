@@ -105,7 +105,9 @@ def test_one_who_begins_anew_while_all_files_were_removed_is_alone_too(
     late = Locks(home)
     seen_before: list[list[Journal]] = [[]]
     look = late.journals
-    monkeypatch.setattr(late, "journals", lambda channel: seen_before.pop() if seen_before else look(channel))
+    monkeypatch.setattr(
+        late, "journals", lambda *_, **but: seen_before.pop() if seen_before else look(*_, **but)
+    )
     with pytest.raises(LockedError):
         ChannelLock(late, "slack").take()
     assert _files(home) == [path.with_suffix(".0007").name]

@@ -87,11 +87,11 @@ class Locks:
         self.anyway = anyway
         self.keeps = keeps
 
-    def journals(self, channel: str | None = None) -> list[Journal]:
+    def journals(self, channel: str | None = None, but: str = "") -> list[Journal]:
         """Return what lies in the folder, of one channel or of all, in the order of serials."""
         wanted = None if channel is None else _digest(channel)
         try:
-            names = [name for name in os.listdir(self.folder) if not name.startswith(".")]
+            names = [name for name in os.listdir(self.folder) if not (name == but or name.startswith("."))]
         except FileNotFoundError:
             return []
         found = [self._read(self.folder / name) for name in names if wanted in (None, name.partition(".")[0])]
@@ -227,7 +227,8 @@ class ChannelLock:
             begun += "".join(_line(asdict(each)) for journal in before for each in journal.delivered)
         self._claim(locks, path, begun)
         try:
-            locks.refuse(locks.journals(self._channel))  # all were removed, and somebody began with 1 again
+            # All were removed meanwhile, and somebody began with 1 again.
+            locks.refuse(locks.journals(self._channel, but=path.name))
         except LockedError:
             path.unlink()
             raise
