@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,6 @@ from tests.web.browser import chromium
 from tests.web.pictures import View, taken
 from watchdogd.cli.report import page
 from watchdogd.home.layout import Home
-from watchdogd.web import content, render  # noqa: F401  # before the demo begins: its incident is open for seconds
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "demo"
 TERMINAL, PAGE = FOLDER / "terminal.svg", FOLDER / "page.png"
@@ -52,11 +52,13 @@ def recorded(folder: Path) -> tuple[str, str]:
         said += line
         if said.count("seen after") == _STEP and not html:
             [home] = re.findall(r"\S+/watchdogd-demo-\w+", said)
-            html = page(Home(Path(home)), 3600.0)
+            demo.send_signal(signal.SIGSTOP)  # or its next step might come first
+            try:
+                html = page(Home(Path(home)), 3600.0)
+            finally:
+                demo.send_signal(signal.SIGCONT)
     if demo.wait(timeout=60) or not html:
-        sys.exit(
-            f"the demo cannot be recorded: it ended with {demo.returncode}, {said or 'and said nothing'}"
-        )
+        sys.exit(f"the demo cannot be recorded: it ended with {demo.returncode}, after: {said}")
     return said, html
 
 

@@ -171,6 +171,12 @@ def test_of_an_incident_the_end_of_the_log_is_seen_and_the_rest_unfolds(browser:
         assert seen.complaints == []
 
 
+def test_how_many_messages_are_folded_away(evening: PageContent) -> None:
+    for count, said in ((5, "earlier one"), (6, ">1 earlier one<"), (7, ">2 earlier ones<")):
+        page = render(replace(evening, messages=evening.messages[:count]))
+        assert (said in page) is (count > 5)
+
+
 def test_a_message_has_one_line_with_its_channels(browser: Browser, file: Path) -> None:
     with tab(browser) as seen:
         seen.page.goto(file.as_uri() + "#%E0%A4%A")
