@@ -51,9 +51,9 @@ from watchdogd.system.smallfile import unanswered
 from watchdogd.units import format_size
 
 LEAST_ALLOWANCE, ALLOWANCE = 600.0, 0.25
-"""Lateness that one may have where nothing is configured: a quarter of its interval, ten minutes at least."""
+"""How late a checkpoint may be by default: a quarter of its interval, at least ten minutes."""
 UNFINISHED = 1800.0
-"""Seconds without a change, after which what is still marked unfinished was given up."""
+"""Seconds without a change after which an unfinished checkpoint counts as abandoned."""
 SMALL = 0.5
 _JOBS = 100
 

@@ -81,9 +81,9 @@ from watchdogd.units import age, format_size
 
 Source = Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"]
 RATE_KEPT, KEPT_SHARE = 600.0, 1 / 6
-"""Seconds for which a measured filling rate is good, and for which share of the time that it comes from."""
+"""How long a measured filling rate is valid: seconds, or a share of the time that it was measured over."""
 LATE, TOO_OLD = 300.0, 6 * 3600.0
-"""Seconds: from which age of a tool's figures it is shown, and from which they tell nothing of now."""
+"""Age in seconds from which a tool's figures are shown with their age, and from which they are not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _rejudge(subject: str, numbers: Mapping[str, float], parameters: Mapping[str
 
 
 Rates = dict[str, tuple[float, float | None]]
-"""By limit, when its rate of filling was measured, and bytes or files a second; None: it does not fill."""
+"""By limit: when its filling rate was measured, and bytes or files per second (None: it does not fill)."""
 
 
 @dataclass(slots=True)

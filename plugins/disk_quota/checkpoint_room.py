@@ -15,7 +15,7 @@ from watchdogd.units import format_duration, format_size
 AGAIN = 600.0
 """Seconds between two looks at the checkpoints."""
 _LIVES_FOR = 2 * 86400.0
-"""Seconds, or three of its own intervals, without a new checkpoint, after which a run saves no more."""
+"""A run has stopped saving after so many seconds, or three of its own intervals, without a checkpoint."""
 
 
 def largest_cadence(

@@ -37,7 +37,7 @@ count() {
 seconds=$1
 { count bytes --block-size=1 -- "$2"; count inodes --inodes -- "$2"; echo done; } >"$3"
 """
-"""Count at lowest priority within one file system. du goes on after what it may not read, and says so."""
+"""Count at lowest priority within one file system. du continues past what it may not read, and reports it."""
 
 
 @dataclass(frozen=True, slots=True)

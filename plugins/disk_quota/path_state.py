@@ -16,12 +16,12 @@ from watchdogd.system.smallfile import unanswered
 from watchdogd.units import age
 
 DEADLINE = 15.0
-"""Seconds that the file system may take to tell of itself."""
+"""Seconds that the file system may take to answer."""
 _patients: dict[str, BoundedIO] = {}
-"""A thread for each path: while one hangs there, no other is sent after it."""
+"""A thread for each path: while one hangs there, no other is started for it."""
 _FSTAB = "/etc/fstab"
 ACCEPTED = 86400.0
-"""Seconds after which another file system at the same place is taken for the one that should be there."""
+"""Seconds after which another file system at the same place counts as the right one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from watchdogd.system.command import Answer, ask
 from watchdogd.system.mounts import Mount, mount_table, read_mounts
 
 DEADLINE = 20.0
-"""Seconds that one command may take; all of one source run side by side."""
+"""Seconds that one command may take; the commands of one source run in parallel."""
 _BY_TYPE = {
     "lustre": "lustre",
     "gpfs": "gpfs",

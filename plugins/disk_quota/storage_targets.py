@@ -9,11 +9,11 @@ from watchdogd.parsers.quota.models import BYTES, INODES
 from watchdogd.plugin import Advice, Amount, Result, Status, critical, ok, unknown, warning
 
 WARN, CRIT = 0.05, 0.01
-"""Free shares below which a target is told where the disk has no percentages of its own."""
+"""Free shares below which a target is reported, unless the disk has percentages of its own."""
 SUBJECTS = {BYTES: "targets", INODES: "target inodes"}
 
 Wished = tuple[Amount | None, Amount | None]
-"""Amounts to be free of the whole disk, before WARNING and CRITICAL: shares hold for its parts, too."""
+"""Configured free amounts of the whole disk for WARNING and CRITICAL; shares apply to its parts too."""
 
 
 def judge(path: str, targets: Sequence[StorageTarget], wished: Mapping[str, Wished]) -> Iterator[Result]:

@@ -21,13 +21,13 @@ from watchdogd.units import local_time
 AGAIN = 900.0
 """Seconds between two questions."""
 REFUSED_FOR = 6 * 3600.0
-"""Seconds for which a tool that refused is left alone: most of them answer administrators only."""
+"""Seconds for which a tool that refused is not asked again: most of them answer administrators only."""
 _DEADLINE = 10.0
 _FOLDERS = 500
 _NAMED, _KEPT = 3, 8
 
 Shares = dict[str, dict[str, float]]
-"""By kind and name: what is held."""
+"""By kind and name: how much is used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from watchdogd.system.smallfile import unanswered
 from watchdogd.units import age
 
 WRITE = "write"
-"""The subject of what is said here."""
+"""Subject of the results of the write test."""
 
 
 @dataclass(slots=True)

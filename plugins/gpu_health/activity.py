@@ -18,17 +18,17 @@ from watchdogd.plugin import Sign, Strength
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
 
 QUIET, HIGH = 5.0, 90.0
-"""Per cent of utilisation: at most, of a GPU that does nothing; at least, of one that seems busy."""
+"""Per cent of utilisation: at most QUIET for an idle GPU, at least HIGH for one that seems busy."""
 NEAR_IDLE = 0.3
-"""Share of its power cap below which a GPU that seems busy only waits: measured 0.18, training 1.0."""
+"""Share of its power cap below which a GPU that seems busy only waits (measured: 0.18; training: 1.0)."""
 LIKE_QUIET = 1.25
-"""So much of what quiet GPUs of the job draw is drawn by one that waits: measured 0.98."""
+"""A waiting GPU draws this much of what the job's quiet GPUs draw, at most (measured: 0.98)."""
 FALLEN = 0.5
-"""Share of what a GPU itself drew before while it worked, for the case that all of them wait."""
+"""Share of what a GPU drew while it worked, below which it waits; for the case that all GPUs wait."""
 LOW = 0.4
-"""Share of its power cap below which one that has fallen so far waits, though that is not near idle."""
+"""Share of its power cap below which a GPU that has fallen so far waits, even if that is not near idle."""
 _HELD, _HELD_BYTES = 1.0, 1 << 30
-"""Per cent of its memory, or bytes, below which nobody holds a GPU: drivers keep some (0.3 GB on MI300X)."""
+"""A GPU with less memory in use (per cent, bytes) is held by nobody: drivers keep some (0.3 GB on MI300X)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,12 @@ def _near_idle(gpu: Gpu, quiet_w: float | None, usual_w: float | None) -> bool:
 
 GPU_SIGN = "gpus"
 WORKS_FROM, RESTS_BELOW = 0.7, 0.5
-"""Shares of what GPUs drew while the run told progress: from here on they work, below they do not."""
+"""Shares of what GPUs drew while the run reported progress: above the first they work, below the second
+not."""
 HALF = 0.5
-"""Share of the power cap that only work draws, where no progress was seen yet."""
+"""Share of the power cap that only work draws, for a run without progress so far."""
 _NEW = 0.1
-"""Share of the newest reading in what the job usually draws."""
+"""Weight of the newest reading in the job's usual power."""
 
 
 def work_signs(

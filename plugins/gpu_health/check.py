@@ -61,7 +61,8 @@ from watchdogd.plugins.gpu_health.standstill import Patience
 from watchdogd.probe.node_answers import GpuSurvey, query_gpus
 
 _RECORDED = 64
-"""Nodes whose figures are recorded each: four numbers a node every two minutes, however large the job."""
+"""How many nodes have their own figures recorded (four numbers each every two minutes), however large the
+job."""
 
 
 @check(

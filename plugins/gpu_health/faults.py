@@ -17,7 +17,7 @@ from watchdogd.plugin import Status
 from watchdogd.plugins.gpu_health.activity import QUIET, NamedGpu
 
 _AT_ONCE = ("reset", "reboot", "gpu reset", "node reboot")
-"""Actions that a driver asks for of a GPU that cannot go on; the others may wait for the end of the job."""
+"""Actions that a driver asks for if a GPU cannot go on; others may wait until the job ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def node_fault(node: GpuNode, limits: GpuLimits, known: tuple[str, ...] = ()) ->
 
 
 _TWO_DIES = re.compile(r"MI2[0-9]{2}|Aldebaran", re.IGNORECASE)
-"""Names of boards that are two GPUs, of which the second has an odd number."""
+"""Names of boards with two GPUs, the second of which has an odd number."""
 
 
 def without_sensors(gpus: Sequence[NamedGpu], before: Collection[str]) -> dict[str, str]:

@@ -16,9 +16,10 @@ _KEPT = 4000
 _BAD_FOR = 30 * 86400.0
 """Seconds for which a GPU's fault is remembered."""
 _NEW = 0.25
-"""Share of the newest reading in what a GPU usually draws."""
+"""Weight of the newest reading in a GPU's usual power."""
 _REST = 300.0
-"""Seconds until a node that was silent twice running is asked again: what hangs there would pile up."""
+"""Seconds until a node that was silent twice in a row is asked again, since hanging processes would pile
+up."""
 
 
 @dataclass(frozen=True, slots=True)

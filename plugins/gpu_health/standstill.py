@@ -16,7 +16,7 @@ from watchdogd.units import age
 HUNG = "collective"
 """Subject of a job whose GPUs wait for one another."""
 IDLE = "idle"
-"""Subject of GPUs that do nothing."""
+"""Subject of idle GPUs."""
 _SHOWN = 8
 
 

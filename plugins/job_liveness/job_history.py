@@ -24,7 +24,7 @@ ENDS_KEPT = 12
 LIVES_KEPT = 200
 TAKEN_KEPT = 300
 FORGET = 1800.0
-"""For so long the end of a vanished job is waited for, in seconds."""
+"""Seconds for which the end of a vanished job is waited for."""
 CLOCK_SLACK = 10.0
 """Seconds by which the clocks of Slurm and of the switch's file server may differ."""
 

@@ -32,7 +32,7 @@ _LOOKED_INTO = 3
 _TASK_ENDED = re.compile(r"srun: error: ([\w.-]{1,255}): tasks? ([\d,-]{1,999}):")
 _LARGEST = 100_000
 _TAIL = 256 * 1024
-"""Bytes of the end of a log in which the last words are looked for."""
+"""Bytes at the end of a log that are searched for a cause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,11 @@ from watchdogd.plugins.job_liveness.liveness_wording import (
 from watchdogd.units import age
 
 CRASHES = "crashes"
-"""Subject of a crash loop: what becomes of the run after it is told beside it."""
+"""Subject of a crash loop; the run itself is reported beside it."""
 LATER = 600.0
-"""Seconds to the start of a job from which on it was put off by its user, not by Slurm after a failure."""
+"""If a job starts so many seconds later or more, its user delayed it, not Slurm after a failure."""
 _CLOCKS = 5.0
-"""Seconds by which controller and accounting may differ about when an attempt started."""
+"""Seconds by which controller and accounting may differ on when an attempt started."""
 _NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIMEOUT", "DEADLINE", "REVOKED"})
 
 

@@ -184,14 +184,14 @@ def _disobeys(situation: RunSituation, pressed: KillSwitch, job: Job) -> bool:
 
 
 _UNCERTAIN = frozenset({"PREEMPTED", "REVOKED"})
-"""Ends that Slurm may follow by a requeue under the same id a while later, or that a job has here which
-another cluster of the federation took. A node's failure is followed by a requeue at once, or by none."""
+"""Ends after which Slurm may requeue the job under the same id a while later, or which a job has here because
+another cluster of the federation took it. After a node failure a job is requeued at once or never."""
 HIDING = {
     "slurm": "PrivateData=jobs of this cluster hides the jobs",
     "pbs": "query_other_jobs=False of this server hides the jobs",
     "process": "hidepid of this machine's /proc hides the processes",
 }
-"""Backend → what may keep those of other users from us."""
+"""Backend → what may hide other users' jobs from us."""
 _SHOWN = 3
 
 
@@ -394,7 +394,7 @@ def _last_lines(history: JobHistory) -> list[str]:
 
 
 QUEUE = "queue"
-"""Subject of what is wrong behind a running job."""
+"""Subject of problems behind a running job."""
 
 
 def queue_verdicts(situation: RunSituation, history: JobHistory) -> list[Result]:

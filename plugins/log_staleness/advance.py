@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 
 YOUNG = 60.0
-"""Seconds of a job's life in which nothing of its log was missed."""
+"""Seconds at the beginning of a job in which no part of its log can have been missed."""
 _SLACK = 300.0
 """Seconds that a look may be late."""
 _ROUNDS = 3
-"""Times the usual time between two looks, after which nobody looked for a while."""
+"""A gap between two looks of so many times the usual one counts as an interruption."""
 
 
 def advance(before: RunLog, seen: Seen | None, state: Working, wishes: Wanted, now: float) -> RunLog:

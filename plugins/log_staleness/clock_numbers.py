@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from watchdogd.plugins.log_staleness.stall_limit import SEVERAL
 
 SET = 300.0
-"""Seconds by which a clock of the wall is set: summer time, another node's."""
+"""Seconds by which a wall clock may be set: summer time, another node's clock."""
 SET_AMID = 1500.0
-"""The same within one look, whose lines are of unknown times."""
+"""The same within one look, since its lines have no known times."""
 SHOWS = 240.0
 """Seconds after which it is known whether a number follows the wall clock; until then it may."""
 LOOK = 75.0
@@ -29,7 +29,7 @@ DOWN = 6
 STEADY = 10
 """A count that rises this many times for each fall is one that is resumed from a checkpoint."""
 NEAR = 0.15
-"""Share of a cycle in which the next one begins."""
+"""A new cycle begins within this share of the last cycle's range above its beginning."""
 RISES = 3
 """Times that a number must have risen to count as a clock."""
 SAME, MEMBERS = 4, 64

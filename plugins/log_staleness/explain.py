@@ -12,7 +12,7 @@ from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.units import format_duration, local_time
 
 SHOWN = 8
-"""Clocks, and numbers that were passed over, that are named of each."""
+"""How many clocks, and how many ignored numbers, are named."""
 _NAMED = {BEAT: "step of the Guard's heartbeat", OWN: "what `progress` finds"}
 
 _WORTH = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from watchdogd.plugins.log_staleness.run_log import RunLog
 
 NO_BEAT = ("", 0.0)
-"""Value of `stray` where an earlier job left none."""
+"""Value of `stray` if an earlier job left none."""
 
 
 def take_beat(beat: GuardHeartbeat, log: RunLog, now: float) -> None:

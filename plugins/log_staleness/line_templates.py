@@ -15,12 +15,12 @@ from watchdogd.plugins.log_staleness.clock_numbers import ALIKE, REGULAR, RISES,
 from watchdogd.plugins.log_staleness.stall_limit import Pauses
 
 TREND = 20
-"""Lines of a template after which it shows whether its measure goes anywhere."""
+"""After so many lines it is known whether a template's measure has a trend."""
 LIVED = 6
-"""Lines of a template after which it is known that its measures are numbers."""
+"""After so many lines it is known that a template's measures are numbers."""
 _NONE = re.compile(r"(?<![\w-])[-+]?(?:nan|inf(?:inity)?)(?![\w-])", re.IGNORECASE)
 _STAND_IN = 0.03125
-"""Value that is read for a number that is none."""
+"""Value that is read in place of NaN or infinity."""
 
 
 @dataclass(slots=True)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 
 BAD_LOSSES = 3
-"""Reports in a row with a loss that is no number, before it counts as staying so."""
+"""After so many reports in a row with a loss that is no number, that counts as lasting."""
 SKIPPED = 10
-"""Reports with skipped iterations, of the last 20 on progress; the first 50 look for the loss scale."""
+"""Reports with skipped iterations among the last 20; the first 50 reports may search for the loss scale."""
 SUBJECTS = {"loss": "loss", "pace": "throughput", "skips": "skipped"}
-"""Subjects that are judged of the numbers, by what is remembered of them."""
+"""Subjects of the numbers that are judged, by the state that they need."""
 WORDS = {"loss": "loss", "throughput": "pace", "skipped": "gradients", "must_not_see": "the log"}
-"""Subjects as an end names them."""
+"""Subjects in the words of an end."""
 
 
 def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:

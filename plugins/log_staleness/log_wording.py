@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 LINE = 300
 """Characters of the last line that are shown."""
 SLACK = 300.0
-"""Seconds before the last progress: who fell silent earlier had nothing more to say, as after a start."""
+"""Seconds before the last progress: a rank that fell silent earlier had nothing more to say, as after a
+start."""
 
 
 def cause(log: RunLog) -> str:

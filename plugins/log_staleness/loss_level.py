@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 WINDOW = 24
-"""Values whose median is the present level: half as many can go astray without moving it."""
+"""Number of values whose median is the present level; fewer than half of them may be wild without moving
+it."""
 RESUMED = 10
 """So many values of a new job are enough to compare it with the level before."""
 _EVERY = 4

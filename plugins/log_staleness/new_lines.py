@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 SHOWN = 10
 """Last log lines that a message shows."""
 SETTLING = 120.0
-"""Seconds after a crash in which its last words come: who writes for longer goes on."""
+"""Seconds after a crash for its last lines; a program that writes for longer goes on."""
 SURE = 3
-"""Times that the number before a line rose, and never came again, after which it is a step and no rank."""
+"""A number before lines that rose so many times without ever recurring is a step, not a rank."""
 _RESTART = re.compile(r"restart(?:ing)? worker group", re.IGNORECASE)
 """Words of torch's elastic agent when it starts all ranks again within a job."""
 

@@ -28,13 +28,13 @@ _NAMED = re.compile(
 """Dates with a month's name: ctime's (`Sat Nov 28 03:12:44 2026`), mail's, web servers'."""
 _CLOCK = re.compile(r"(?<![\d:.])([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?![\d:])")
 _DAY, _UNDATED = 86400.0, 31_536_000.0
-"""Seconds of a day; and before which only lines without a date can lie."""
+"""Seconds of a day, and the time before which only lines without a date can be."""
 _WITHIN = 120
-"""Characters of a line's beginning in which its own time stands."""
+"""Characters at the beginning of a line that may contain its own time."""
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _NAME_OF_DAY = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? {1,2}$", re.IGNORECASE)
 _ALIKE, _STEPS = 0.9, 5
-"""Share of steps that are the same, of so many at least, where a date is one that a model simulates."""
+"""If this share of steps (of at least so many) is equal, the date is one that a model simulates."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 BLOCK = 4096
-"""Bytes of which every output buffer is a multiple: C's stdio, Python's and Fortran's, pipes."""
+"""Output buffers are multiples of so many bytes: C's stdio, Python's and Fortran's, pipes."""
 
 
 @dataclass(slots=True)

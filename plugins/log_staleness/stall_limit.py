@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 Pauses = list[tuple[float, float]]
-"""Times at which pauses ended, and their seconds: the longest ones."""
+"""The longest pauses: when each ended, and its seconds."""
 KEPT = 6
-"""Pauses that are remembered of each kind, for `REMEMBERED` seconds."""
+"""How many pauses of each kind are remembered, for `REMEMBERED` seconds."""
 REMEMBERED = 3 * 86400.0
 MOST = 7200.0
-"""Patience grows beyond this only where the run itself has paused for longer."""
+"""The limit exceeds this only if the run itself has paused for longer."""
 MULTIPLE, FAMILIAR = 3.0, 2.0
-"""Times the longest known pause that one may last; less where there were several of that length."""
+"""A pause may be so many times as long as the longest known one; fewer times if there were several like
+that."""
 SEVERAL = 3
 _LEAST = 1.5
-"""The same where that is beyond MOST."""
+"""The same for pauses beyond MOST."""
 
 
 def patience(least: float, pauses: Iterable[tuple[float, float]], now: float, *, known: bool = True) -> float:
@@ -45,4 +46,4 @@ def longest(pauses: Pauses, at: float, gap: float) -> Pauses:
 
 
 ONLY_WAITS = 1800.0
-"""Seconds of patience with a run of which nothing is said but what something that waits may say, too."""
+"""Seconds allowed if the log only says what a waiting program might say too."""

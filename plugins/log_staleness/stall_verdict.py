@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 LAG = 5.0
 """Seconds by which a heartbeat may be written after the log's line of the same step."""
 _FIRST_BLOCK = 2 * UNKNOWN
-"""Seconds of silence where output comes in whole blocks: of kilobytes, each of many lines."""
+"""Seconds of silence allowed if output comes in whole blocks of kilobytes, each of many lines."""
 _BLOCK_PAUSES = 3.0
-"""Times the longest pause between two blocks for which the next one may take."""
+"""How many times the longest pause between two blocks the next one may take."""
 UNBUFFER = "its output comes in whole blocks: python -u or PYTHONUNBUFFERED=1 show each line at once"
 _SAVES = "to save, as its Guard asked"
 _QUIET = "quiet phase"
 AFTER_CRASH = 300.0
-"""Seconds without progress, after a line that no training survives: Slurm may say RUNNING for hours."""
+"""Seconds without progress allowed after a line that no training survives: Slurm may say RUNNING for
+hours."""
 _RHYTHM = 1.5
-"""Times the usual pause after which such a line was not survived, where that is longer."""
+"""How many times the usual pause is allowed after such a line, if that is longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from watchdogd.parsers.logs.progress import ProgressReport
 
 SKIPS = 20
-"""Last progress reports of which it is known whether iterations were skipped."""
+"""For so many progress reports it is remembered whether iterations were skipped."""
 RANKS = 512
 SLOW = 0.5
-"""An iteration that takes this much longer than at best is reported."""
+"""An iteration that takes this many times the best time is reported."""
 _CURVE = 64
 
 

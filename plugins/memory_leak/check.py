@@ -49,14 +49,14 @@ from watchdogd.units import age, format_size
 
 CPU_SIGN = "cpu"
 LIKE, FALLEN = 0.7, 0.1
-"""Shares of the processor time that it took while it told progress: from here on it may work, below it does
-not. A weak sign: what waits in a loop burns as well, above all what waits for GPUs, where it says nothing."""
+"""Shares of the processor time used while the run reported progress: above the first it may work, below the
+second it does not. A weak sign: a loop that waits uses processors too, especially one that waits for GPUs."""
 LEAST = 0.1
-"""Processors that must have been busy then: less says nothing."""
+"""Processors that must have been busy then; fewer mean nothing."""
 ASLEEP = 0.01
-"""Processors that are busy in all where everything waits."""
+"""Processors busy in all if everything waits."""
 _NEW = 0.1
-"""Share of the newest reading in what it usually takes."""
+"""Weight of the newest reading in the usual processor time."""
 
 
 @dataclass(frozen=True, slots=True)

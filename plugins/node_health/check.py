@@ -43,7 +43,7 @@ from watchdogd.system.text import nearest
 _OF_NODES = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 _FINE = frozenset({"COMPLETED", "TIMEOUT"})
 _KEPT, _KEPT_FOR = 200, 7 * 86400.0
-"""Endings, and seconds, for which they are remembered."""
+"""How many ends of jobs are remembered, and for how many seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from watchdogd.system.smallfile import open_plain
 
 TRACKER_NAMES = ("latest", "latest_checkpointed_iteration.txt")
 _LONGEST = 256
-"""Bytes; what is longer is no tracker."""
+"""Largest size of a tracker file in bytes."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -95,11 +95,11 @@ def _step(name: str) -> int | None:
 
 
 FILES = 20_000
-"""Files of one checkpoint that are looked at; where there are more, its size is not judged."""
+"""How many files of a checkpoint are examined; if there are more, its size is not judged."""
 LARGE = 1 << 20
-"""Bytes of a file that holds a part of a model, and of nothing small beside it."""
+"""A file of so many bytes holds a part of a model, and nothing small beside it."""
 _MARK = re.compile(r"^tmp[-_.]|^\.tmp|[-._](?:tmp|part|partial|incomplete|unfinished|writing)(?:[-._\d]*)$")
-"""Names that frameworks give to what is not finished: `tmp-checkpoint-500`, `x.ckpt-unfinished`, `x.tmp`."""
+"""Names of frameworks for unfinished checkpoints: `tmp-checkpoint-500`, `x.ckpt-unfinished`, `x.tmp`."""
 _LOG = re.compile(r"\.(?:log|out|err|txt|jsonl|csv)(?:\.\d+)?$|\.tfevents\.")
 
 

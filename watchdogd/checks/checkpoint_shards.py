@@ -14,10 +14,10 @@ from watchdogd.system.number import digits
 from watchdogd.units import format_size
 
 KINDS = 64
-"""Kinds of shards of one checkpoint that are kept apart; of more nothing is known."""
+"""How many kinds of shards are distinguished; nothing is known about a checkpoint with more."""
 _SHORT = 0.5
 _TELLING = 1024
-"""Bytes of a shard below which its size says nothing."""
+"""The size of a smaller shard (bytes) says nothing."""
 _NUMBERS = re.compile(r"\d+")
 _DECIMALS = re.compile(r"\d+(?:\.\d+)*")
 

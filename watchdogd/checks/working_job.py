@@ -161,11 +161,11 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
 
 
 LASTS = 600.0
-"""Seconds for which a sign counts after it was seen last: what follows a save takes its time, too."""
+"""Seconds for which a sign counts after it was last seen, since what follows a save takes time too."""
 CEILING = 7200.0
-"""Seconds without a word of the log after which nothing holds a message back."""
+"""Seconds of silence after which no sign holds a message back."""
 WEAK, MOST = 2.0, 1800.0
-"""Multiple of its limit for which a log may be silent with weak signs, and seconds beyond it at most."""
+"""With weak signs a log may be silent for so many times its limit, and at most so many seconds beyond it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "import": ("export", "read an export into a history that is empty"),
     },
 }
-"""What for → verb → (module in this folder, one line of help), in the order of help."""
+"""Purpose → verb → (module in this folder, one line of help), in the order of help."""
 VERBS = {verb: entry for verbs in GROUPS.values() for verb, entry in verbs.items()}
 _EPILOG = "Home is --home DIR, else $WATCHDOGD_HOME, else ~/.watchdogd. See 'watchdogd VERB --help'."
 _NO_VERDICT = {"status": 3, "check": 3, "doctor": 2, "preflight": 0}

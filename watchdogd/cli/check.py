@@ -24,11 +24,11 @@ from watchdogd.plugin import Metric, Plugin, Status
 from watchdogd.system.text import nearest
 
 _LINES = 50
-"""Results and lines of details behind the first line: Nagios and NRPE cut off what is long."""
+"""Results and lines of details after the first line, since Nagios and NRPE cut long output."""
 _NAMED = 5
 """Subjects named in the first line."""
 _DATA = 4000
-"""Characters of numbers: with the text they fit into the 8 KiB that Nagios reads."""
+"""Characters of perfdata, which fit with the text into the 8 KiB that Nagios reads."""
 
 
 def worst(observations: Sequence[Observation]) -> Status:

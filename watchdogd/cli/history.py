@@ -194,12 +194,12 @@ def _print_story(home: Home, store: Store, target: str | None, since: float) -> 
 
 
 HEIGHT = 8
-"""Lines that a chart is high, without its title and its times."""
+"""Lines of a chart without its title and times."""
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _HUGE = 1e300
-"""What is larger, or no number, cannot be drawn."""
+"""Larger values cannot be drawn."""
 _LABEL = 9
-"""Signs for the numbers at the left."""
+"""Characters for the numbers on the left."""
 
 
 def chart(title: str, unit: str, points: Points, since: float, until: float, width: int) -> list[str]:
@@ -253,7 +253,7 @@ def _fill_gaps(means: list[float | None], reach: int) -> list[float | None]:
 
 
 _HUGE_LABEL = 1e15
-"""From here on no prefix is short."""
+"""No prefix is short enough for larger numbers."""
 
 
 def label_of(value: float, unit: str) -> str:

@@ -24,9 +24,9 @@ _ESCAPE = re.compile(
     r"|\x1b[ -/]*[0-~]"  # two-character escapes
 )
 _PLAIN = str.maketrans("█▉▊▋▌▍▎▏─→", "#####---->")
-"""What we draw with, for terminals whose encoding lacks it (no UTF-8): bars and arrows, sign for sign."""
+"""Replacements for bars and arrows in terminals whose encoding lacks them (not UTF-8)."""
 _UNFOLDED = 10_000
-"""Columns of what is no terminal: `grep` and scripts want each fact whole on its line."""
+"""Columns if the output is no terminal: `grep` and scripts need each fact on one line."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters that terminals obey
     r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # text direction, and other line ends

@@ -20,7 +20,7 @@ from watchdogd.home.layout import Home
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 
 ENDING = 60
-"""Seconds for letting go of the lease, the workers and the chain where rounds come about no more."""
+"""Seconds to release the lease, the workers and the chain if rounds do not finish any more."""
 
 log = logging.getLogger(__name__)
 

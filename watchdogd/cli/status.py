@@ -48,9 +48,9 @@ def nagios_line(status: dict[str, Any], code: int, start: str = "watchdogd start
 
 NOT_ALIVE = 3
 QUEUE_EVERY = 30.0
-"""Seconds between two looks of `--watch` where no daemon is seen, since each asks the queue."""
+"""Seconds between two looks of `--watch` if no daemon is seen, since each asks the queue."""
 _MISSHAPEN = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What comes of a status.json whose values are of other kinds than those that a round writes."""
+"""Errors caused by a status.json with values of unexpected types."""
 _EMPTY: dict[str, Any] = {"last_round": None, "link": None, "incidents": [], "gaps": [], "checks": []}
 
 

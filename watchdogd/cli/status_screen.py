@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     """One result, as status.json has it."""
 
 BAR = 16
-"""Signs that a disk's bar is long."""
+"""Length of a disk's bar in characters."""
 STYLES = {"CRITICAL": "bold red", "WARNING": "yellow", "UNKNOWN": "magenta"}
-"""How a result is coloured, by its status."""
+"""Colours of results by status."""
 _WEIGHTS = {status: weight for weight, status in enumerate(STYLES)}
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STATE_STYLES = {

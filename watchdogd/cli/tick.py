@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from watchdogd.notify.notification import Notification
 
 SLOW = 15.0
-"""Seconds after which what has answered is reported, and the lease renewed, though something is slower."""
+"""Seconds after which the results so far are reported and the lease is renewed while a check is slower."""
 FAREWELL = 30.0
-"""Seconds that messages get; what is left is sent by the next tick."""
+"""Seconds to send messages; the next tick sends the rest."""
 
 ANSWERS = 10.0
-"""Seconds for which answers to messages are waited for."""
+"""Seconds to wait for answers to messages."""
 ACTIONS = 150.0
-"""Seconds that actions get which an incident asks for; those under way after that are reported as unknown."""
+"""Seconds for the actions of incidents; those still running after that are reported as unknown."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,12 +19,12 @@ from watchdogd.system.clock import fresh
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 
 FLAP_TURNS = 3
-"""So many confirmed turns to the bad within the flapping window are flapping."""
+"""So many confirmed changes to bad within the window are flapping."""
 FLAP_ROUNDS = 60
-"""The flapping window in rounds of the check (an hour at one a minute), six hours at most."""
+"""Length of the flapping window in rounds of the check (an hour at one a minute); at most six hours."""
 FLAP_LONGEST = 6 * 3600.0
 FLAP_CALM = 4
-"""What flaps has recovered, or eased, when it stayed so for the window divided by this."""
+"""A flapping subject has recovered, or eased, once it stayed so for the window divided by this."""
 
 
 class Deviation(enum.Enum):

@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from watchdogd.web.timeline import Points
 
 FEW = 6
-"""Lines that can be told apart; of more parts (nodes, GPUs) the lowest and the highest values are drawn."""
+"""Lines that can be distinguished; of more parts (nodes, GPUs) only the lowest and highest values are
+drawn."""
 SLOTS = 150
-"""Stretches of time of a chart; the lowest and the highest value of each are kept: no spike is lost."""
+"""Stretches of time in a chart; the lowest and highest value of each are kept, so that no spike is lost."""
 FEWEST = 7
-"""Stretches that a chart keeps on a page of however many lines."""
+"""Least number of stretches of a chart, however many lines the page has."""
 CAPACITY = "capacity"
 """Label of a limit's line."""
 _MOVED = 1e-3
-"""Share of its limit by which something has changed that is no constant."""
+"""A value that changes by this share of its limit is no constant."""
 _POINTS = 5.0
 """Percentage points by which a share has changed that is no constant: less is not seen on its axis."""
 VALUES = 18_000
-"""Values on a page: about six characters each."""
+"""Values on a page, of about six characters each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class DrawnChart:
 
 
 GROUPS = ("Progress", "GPUs", "Memory")
-"""Groups of charts that come first; then those that a user's own checks declare, and `More` at last."""
+"""Groups of charts that come first; those of users' own checks follow, and `More` is last."""
 MORE = "More"
 
 
@@ -190,7 +191,7 @@ def _extremes(parts: Mapping[str, Points]) -> Iterator[ChartLine]:
 
 
 SPACE = {"bytes": "space used", "inodes": "inodes used"}
-"""Titles of charts of a resource that is bounded, by its subject."""
+"""Titles of charts of limited resources, by subject."""
 
 
 def _bounded(

@@ -24,9 +24,9 @@ STATE_WORDS = {
     "absent": "no job",
     "?": "unknown",
 }
-"""Words of states that read otherwise than they are named."""
+"""States that are shown under another word."""
 ROUND = 60.0
-"""Seconds from one round to the next where nobody said."""
+"""Seconds between rounds if not known."""
 
 
 def columns_of(status: Mapping[str, Any]) -> dict[str, Column]:

@@ -76,21 +76,21 @@ def _explaining() -> dict[str, Plugin]:
 
 
 SHOWN = 60
-"""Incidents that are over, messages and deeds on the page: the newest."""
+"""How many ended incidents, messages and actions the page shows: the newest."""
 MANY = 3
-"""Parts of a run that are well and shown at once; more of them are folded."""
+"""How many parts of a run that are OK are shown at once; more are folded."""
 _RUNNING = ("", "running")
-"""The number by which to know the check that counts a run's jobs."""
+"""Metric by which the check that counts a run's jobs is recognised."""
 _DONE = ("", "progress")
-"""The number by which a check records how far a run is."""
+"""Metric in which a check records how far a run is."""
 EVIDENCE_FILES, EVIDENCE_BYTES = 8, 4_000
-"""Files of evidence that an incident shows, and bytes of the end of each: the rest is in home."""
+"""Files of evidence shown for an incident, and bytes from the end of each; home has the rest."""
 WHOLE_BYTES = 20_000
-"""Bytes of a file that is to be downloaded: half of a document is none."""
+"""Largest file offered as a download in bytes, since half a document is useless."""
 LOG, LAST_LINES = "log.txt", 5
-"""The file of the log's end, and how many of its lines stand beside an incident."""
+"""File with the end of the log, and how many of its lines are shown beside an incident."""
 WITH_EVIDENCE = 10
-"""Incidents whose evidence is on the page: all that are open, as far as that, then the newest."""
+"""How many incidents have their evidence on the page: open ones first, then the newest."""
 
 
 @dataclass(frozen=True, slots=True)

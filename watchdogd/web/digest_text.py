@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from watchdogd.web.content import PageContent, RunRow
 
 DAY = 86_400.0
-"""Seconds that a digest looks back on, unless somebody asks for others."""
+"""Seconds that a digest covers by default."""
 REASONS = 5
-"""Incidents that are named as the reasons of one run's lost hours, and others of one kind: the longest."""
+"""How many incidents are named as reasons for a run's lost hours, and how many others of one kind."""
 _UNSENT = {"expired": "never delivered", "failed": "refused"}
 
 

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from watchdogd.web.timeline import Points, Span
 
 LIVE_EVERY = 30
-"""Seconds after which the live page asks for itself again."""
+"""Seconds after which the live page reloads."""
 _QUARTER = 900
-"""Seconds: clocks are set to and from summer time at a quarter of an hour."""
+"""Seconds: summer time begins and ends at a quarter of an hour."""
 _AHEAD = 366 * 86400.0
-"""Seconds ahead for which a page knows this machine's clock: forecasts, and a page that stays open."""
+"""Seconds ahead for which a page knows local time, for forecasts and for a page that stays open."""
 
 
 def render(content: PageContent, *, live: bool = False) -> str:
@@ -141,7 +141,7 @@ def as_script(value: object) -> Markup:
 
 
 BARS = 300
-"""Stretches of a timeline that can be told apart."""
+"""How many stretches of a timeline can be distinguished."""
 
 
 def bars(spans: tuple[Span, ...], since: float, now: float) -> list[dict[str, Any]]:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 WEEK = 7 * 86400.0
 LOST = ("hung", "gone")
-"""States in which a run loses time: it should train, and does not."""
+"""States in which a run loses time, since it should train and does not."""
 _WINDOWS = (3600.0, 6 * 3600.0, 86400.0, WEEK)
-"""Seconds back over which a run's pace is taken; the day's is the one that is shown."""
+"""Periods (seconds until now) over which a run's pace is measured; the day's is shown."""
 _DAY = 86400.0
 _SAME = 0.05
-"""Share of the time that is left by which two forecasts may differ and still be said as one."""
+"""Forecasts that differ by less than this share of the remaining time are given as one."""
 
 
 class Eta(NamedTuple):

@@ -17,7 +17,7 @@ from watchdogd.errors import WatchdogError
 LOOPBACK = "127.0.0.1"
 COOKIE = "watchdogd"
 SLOW = 20.0
-"""Seconds that a browser may take for its question."""
+"""Seconds that a browser may take to send its request."""
 
 log = logging.getLogger(__name__)
 

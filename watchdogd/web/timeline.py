@@ -17,7 +17,7 @@ Points = Sequence[tuple[float, float]]
 Interval = tuple[float, float]
 
 HOLDS = 2 * 3600.0
-"""Seconds for which a reading stands when none follows: old readings are means of an hour."""
+"""Seconds for which a reading is valid if none follows: old readings are means of an hour."""
 
 
 class Span(NamedTuple):
@@ -29,10 +29,10 @@ class Span(NamedTuple):
 
 
 STATES = ("running", "starting", "suspended", "ending", "waiting", "hung", "gone", "absent", "unwatched")
-"""As in batch.runs; `absent`: no job of the run, and nobody complained (`none` there)."""
+"""As in batch.run_models; `absent`: no job of the run, and no incident about that (`none` there)."""
 _WORDS = {"none": "absent", "?": "unwatched"}
 _MOSTLY = 0.5
-"""Old readings are means: so much of a time without progress counts as a stall."""
+"""Share without progress from which an old reading, a mean, counts as a stall."""
 
 
 class Link(NamedTuple):
@@ -158,7 +158,7 @@ def _together(spans: Sequence[Span]) -> Span:
 
 
 _FAULTS = ("gone", "hung")
-"""States that are seen however short they were."""
+"""States that are shown however short they were."""
 
 
 def totals(spans: Iterable[Span]) -> dict[str, float]:

@@ -37,10 +37,11 @@ PASSED_ON = frozenset(
     }
 )
 _FROM_KERNEL = 0x80
-"""si_code of what a terminal sends: to all of its foreground, so CMD has it already (sigaction(2))."""
+"""si_code of a signal from the terminal, which goes to its whole foreground, so CMD has it too
+(sigaction(2))."""
 _LOOK = 0.5
 _SAVE_TIME = 10.0
-"""Seconds for which a save switch stays, so that the guard of every rank sees it."""
+"""Seconds for which a save switch stays set, so that the guards of all ranks see it."""
 _NOT_FOUND, _NOT_EXECUTABLE, _SIGNALLED = 127, 126, 128  # as shells do
 
 

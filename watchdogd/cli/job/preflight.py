@@ -28,7 +28,7 @@ from watchdogd.system.number import count
 
 GO, NO_GO = 0, 2
 _PATIENCE = 30.0
-"""Seconds for which home may keep the job waiting."""
+"""Seconds for which home may delay the job."""
 _WORDS = {Status.OK: "fine", Status.WARNING: "warning", Status.CRITICAL: "broken", Status.UNKNOWN: "unknown"}
 
 

@@ -87,11 +87,10 @@ _JOBS = (
     """timeout 3 squeue --noheader --me --format='%i %j|%k' 2>/dev/null """
     """| sed -n '/|watchdogd:/!s/|.*//p' | tr ' ' '\\n'"""
 )
-"""Shell commands for the numbers of open incidents, and for the ids and names of one's live jobs.
-
-Those of a chain and drop-ins, which bear our mark as their comment, are nobody's training."""
+"""Shell commands that list the numbers of open incidents, and ids and names of the user's live jobs, without
+those of the chain and of drop-ins, which have our mark as their comment."""
 _ASKED = {"ack": _INCIDENTS, "watch": _JOBS}
-"""Verb → the command whose lines its word may be."""
+"""Verb → the command whose output completes its argument."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

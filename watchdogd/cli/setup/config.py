@@ -26,7 +26,7 @@ from watchdogd.home.layout import Home
 from watchdogd.units import Amount, Parsed, format_duration, iso, parse_duration
 
 NEXT = 3
-"""Windows of each maintenance entry that are shown."""
+"""How many windows of each maintenance entry are shown."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ from watchdogd.system.account import own_name
 from watchdogd.system.smallfile import create_file
 
 Table = tuple[Mapping[str, str | list[str]], str]
-"""Keys of a channel's table, and which of them is a secret that is kept in a file of its own."""
+"""Keys of a channel's table, and the one that is a secret to be kept in a file."""
 
 
 class Person:
