@@ -108,10 +108,10 @@ class Heartbeat:
                 raise answer.error(web.host)
             self.trouble = ""
         except DeliveryError as error:
-            self.trouble = f"heartbeat: {error}"
-            log.warning("%s", self.trouble)
             with self._changed:
                 self._said = None  # the next round tries again, whatever `every` says
+            self.trouble = f"heartbeat: {error}"
+            log.warning("%s", self.trouble)
 
 
 def heartbeat_of(config: Config, *, go_on: bool = False) -> Heartbeat:
