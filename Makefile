@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 WHEELHOUSE ?= build/wheelhouse
 EXTRAS ?= [apprise,postgres,prometheus,stacks]
-.PHONY: demo test suite compiled quick light-a-m light-n-z pythons packages examples wheelhouse lint format docs \
+.PHONY: demo test suite compiled quick light-a-ou-z light-p-t pythons packages examples wheelhouse lint format docs \
 	bench truth soak chaos fuzz attack audit clean
 
 demo: $(VENV)/installed
@@ -38,9 +38,9 @@ compiled: $(VENV)/developing
 quick: $(VENV)/developing
 	$(MAKE) --no-print-directory --jobs 3 --output-sync $(LIGHT) lint
 
-# One process for the tests from a to m, one for the rest: pytest-xdist's messages and its collecting all in each
+# One process for the tests from p to t, one for the rest: pytest-xdist's messages and its collecting all in each
 # process would be a third of what tests of some milliseconds cost.
-LIGHT := light-a-m light-n-z
+LIGHT := light-a-ou-z light-p-t
 $(LIGHT): light-%: $(VENV)/developing
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q --ignore-glob='tests/[!_$*]*' \
 		-m 'not (slurm or root or server or debian or browser or site or torch or lowest or slow)'
