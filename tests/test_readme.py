@@ -22,25 +22,25 @@ def blocks(language: str) -> list[str]:
 
 def evening() -> dict[str, Any]:
     """One run that hangs, one that is well, a disk that fills."""
-    hang = "stalled, no output for 41m (limit 20m), at iteration 81,240/105,000"
+    hang = "stalled, no output for 41m (limit 20m), at iteration 81,240/95,000"
     return picture(
         seen("moe-3b/job_liveness", running=1, waiting=2, time_left=9.3 * 3600),
         seen("moe-3b/log_staleness", age=4, progress=41200, total=90000, iteration_time=2.41),
         seen("moe-3b/gpu_health", gpus=64, utilisation=97, power=412),
         seen("moe-3b/memory_leak", subject="n1", left=211e9),
-        seen("xl-176b/job_liveness", running=1, waiting=0, time_left=3.5 * 3600),
+        seen("xl-30b/job_liveness", running=1, waiting=0, time_left=3.5 * 3600),
         stalled(
             seen(
-                "xl-176b/log_staleness",
+                "xl-30b/log_staleness",
                 "CRITICAL",
                 age=2460,
                 progress=81240,
-                total=105000,
+                total=95000,
                 iteration_time=104,
             )
         ),
-        seen("xl-176b/gpu_health", gpus=384, utilisation=100, power=126),
-        seen("xl-176b/memory_leak", subject="n1", left=97e9),
+        seen("xl-30b/gpu_health", gpus=96, utilisation=99, power=126),
+        seen("xl-30b/memory_leak", subject="n1", left=97e9),
         seen("scratch/disk_quota", subject="bytes", free=212e12, total=1000e12, full_in=3.1 * 86400),
         seen("scratch/disk_quota", subject="inodes", free=61e6, total=100e6),
         holder="process 4711 on cpu7 (job 88412)",
@@ -48,7 +48,7 @@ def evening() -> dict[str, Any]:
         incidents=[
             {
                 "id": 7,
-                "check": "xl-176b/log_staleness",
+                "check": "xl-30b/log_staleness",
                 "subject": "",
                 "status": "CRITICAL",
                 "state": "open",
