@@ -56,11 +56,17 @@ ELSEWHERE = {
             ("watchdogd nodes --remove n017", '"--remove", "n017"', "likewise"),
         )
     },
-    "watchdogd check my-training/log_staleness --explain": Elsewhere(
-        "tests/cli/test_explain.py::test_the_clocks_the_limits_and_where_they_come_from_are_shown",
-        '"--explain"',
-        "the README's reader has a run of some seconds",
-    ),
+    **{
+        command: Elsewhere(
+            "tests/cli/test_explain.py::test_the_clocks_the_limits_and_where_they_come_from_are_shown",
+            '"--explain"',
+            "the README's reader has a run of some seconds",
+        )
+        for command in (
+            "watchdogd check my-training/log_staleness --explain",
+            "watchdogd check my-training --explain",
+        )
+    },
     "watchdogd backtest --log FILE": Elsewhere(
         "tests/plugins/log_staleness/test_replay.py::test_people_and_programs_read_it",
         '"--log"',
@@ -85,6 +91,11 @@ ELSEWHERE = {
     "make demo": Elsewhere(
         "tests/test_demo.py::test_the_whole_story_on_a_machine_without_slurm", '"demo"', "installs first"
     ),
+    "watchdogd demo": Elsewhere(
+        "tests/test_demo.py::test_the_whole_story_on_a_machine_without_slurm", '"demo"', "takes a minute"
+    ),
+    "make docs": Elsewhere(_MAKE, '"docs"', "records the demo, for minutes"),
+    "make fuzz": Elsewhere(_MAKE, '"fuzz"', "installs a fuzzer, and runs until it is interrupted"),
     "make test": Elsewhere(_MAKE, '"test"', "is what runs these tests"),
     "make test PYTEST='tests/daemon -x'": Elsewhere(_MAKE, "PYTEST=", "would run tests inside of a test"),
     "make test TORCH=torch": Elsewhere(_MAKE, "TORCH=", "fetches several gigabytes"),

@@ -74,6 +74,8 @@ def test_the_targets_of_make_run_what_is_tested() -> None:
     assert would("truth").splitlines()[-1].split()[1:3] == ["-m", "benchmarks.truth"]
     assert would("chaos", "CHAOS=--seed 7").splitlines()[-1].endswith("-m benchmarks.chaos --seed 7")
     assert "constraints.txt" in would("wheelhouse")
+    assert "scripts/recording.py" in would("docs")
+    assert would("fuzz").splitlines()[-1].split()[2:4] == ["-m", "tests.parsers.fuzz"]
     assert would("bench").splitlines()[-1].endswith("-m benchmarks")
 
 

@@ -106,7 +106,7 @@ class Watch:
 
     def wait_done(self, *parts: str) -> str:
         """Likewise of an action, a line below the first one, in the message about its incident's end too."""
-        return self.wait_told(*parts, lines=r"(watchdogd did: )?\S+( \S+)? for incident ")
+        return self.wait_told(*parts, lines=r"(watchdogd did: )?\S+( \S+)?( FAILED)?: ")
 
     def wait_told(self, *parts: str, lines: str = HEAD) -> str:
         try:
@@ -143,10 +143,10 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
 
     # told; then looked at, and only then requeued
     watch.wait_told("[CRITICAL] glide", "no output for")
-    stacks = watch.wait_done("stacks for incident")
+    stacks = watch.wait_done("stacks: ")
     assert "2 of 8 ranks stand elsewhere: " in stacks
     assert "ranks 2,5 in next_batch (train.py:8); 6 wait in all_reduce" in stacks
-    assert f"job {job} on " in watch.wait_done("requeue for incident", "is requeued")
+    assert f"job {job} on " in watch.wait_done("requeue: ", "is requeued")
     (evidence,) = (entry for entry in (watch.home / "evidence").iterdir() if (entry / "stacks.txt").exists())
     assert "6 ranks wait" in (evidence / "stacks.txt").read_text()
     assert "iteration 4 loss 2.5" in (evidence / "log.txt").read_text()
@@ -155,12 +155,12 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
 
     # somebody else's job is left to its owner
     assert f"job {bobs} is bob's, who alone may: scontrol requeue {bobs}" in watch.wait_done(
-        "requeue for incident", "failed"
+        "requeue FAILED: "
     )
     assert watch.restarts(bobs) == "Restarts=0"
 
     # an array that burns is held
-    assert f"go on with: scontrol release '{array}_[" in watch.wait_done("hold for incident", "held")
+    assert f"go on with: scontrol release '{array}_[" in watch.wait_done("hold: ", "held")
     assert [line.split("|")[2] for line in slurm.squeue("alice") if line.startswith(array)] == ["PENDING"]
 
     # it runs again, once
@@ -175,7 +175,7 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     watch.wait_told("[CRITICAL] glide: job", "uncorrectable ECC error on rank 5")
     bad = watch.wait_told("--exclude=", lines=r"\s*sbatch ").partition("--exclude=")[2].split()[0]
     watch.wait_told(f"uncorrectable ECC error on rank 5, node {bad}", lines="")
-    again = watch.wait_done("resubmit ", "for incident", "is submitted")
+    again = watch.wait_done("resubmit ", "is submitted")
     assert f", without {bad} (under suspicion)" in again
     successor = again.partition("as job ")[2].partition(",")[0]
     assert f"ExcNodeList={bad}" in slurm.run_as("root", ["scontrol", "show", "job", successor]).stdout

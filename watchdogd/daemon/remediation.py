@@ -238,7 +238,7 @@ class Remediation:
             for record in about
             if record.action == EVIDENCE and record.state in (BEGUN, DONE)
         ]
-        done = tuple(str(record) for record in about if record.action != EVIDENCE and record.ended)
+        done = tuple(record.deed for record in about if record.action != EVIDENCE and record.ended)
         news = [self._details.get(record.key, "") for record in about if record.owed and _speaks(event)]
         mine = [case for case in cases if case.incident == event.incident.id]
         return replace(

@@ -140,7 +140,7 @@ class RemediationContext:
             details,
             about,
             label="ACTION",
-            facts=tuple(map(str, records)),
+            facts=tuple(each.deed for each in records),
             advice=tuple(dict.fromkeys(filter(None, (each.advice(job_name) for each in told)))),
         )
 

@@ -173,7 +173,7 @@ def _body(parts: Iterable[str]) -> str:
 
 def _account(event: IncidentEvent, now: float, lines: int) -> str:
     """Return since when it is so, the facts, the evidence and what was done."""
-    facts = [_when(event, now), *map(one_line, event.facts)]
+    facts = [_when(event, now), *(fact for fact in map(one_line, event.facts) if fact not in event.summary)]
     evidence = event.details or (event.incident.details if event.incident and not event.calm else "")
     parts = ["\n".join(fact for fact in facts if fact)]
     if event.notes:
@@ -186,7 +186,8 @@ def _account(event: IncidentEvent, now: float, lines: int) -> str:
 
 def _when(event: IncidentEvent, now: float) -> str:
     incident = event.incident
-    if event.calm or (incident is None and event.label == "INFO"):  # as fresh as the message
+    fresh = event.label == "ACTION" or (incident is None and event.label == "INFO")
+    if event.calm or fresh:  # as fresh as the message
         return ""
     if incident is None or event.kind is EventKind.NOTICE:
         return f"At {local_time(event.at)}."

@@ -166,6 +166,12 @@ class ActionRecord:
         action = Action(str(said["kind"]), tuple(map(str, said["words"])), exclusion)
         return cls(**{**kept, "action": action})
 
+    @property
+    def deed(self) -> str:
+        """Return what came of it, where its incident is named above: `requeue: job 5 is requeued`."""
+        verdict = {FAILED: " FAILED", SKIPPED: " not done", LOST: " may have been done or not"}
+        return f"{self.action.label}{verdict.get(self.state, '')}: {self.outcome or 'under way'}"
+
     def __str__(self) -> str:
         """Return `requeue for incident 12 (on_hang): job 501 is requeued`."""
         why = f" ({self.trigger})" if self.trigger else ""
