@@ -54,5 +54,5 @@ def test_states(state: str, spare: bool, drained: bool, down: bool, silent: bool
     "text", ["slurm_load_partitions: Unable to contact", line("cn01", "gpu", "?", "", "", "")]
 )
 def test_what_is_no_node_is_named(text: str) -> None:
-    with pytest.raises(UnreadableError, match="no node"):
+    with pytest.raises(UnreadableError, match="something other than a node"):
         sinfo.read(text)
