@@ -226,7 +226,7 @@ def _monitor(lines: Sequence[str]) -> dict[int, values.Facts]:
             header = line.lower().split()
         elif header and _ROW.match(line):
             cells = _CELL.findall(line)
-            if len(cells) != len(header):
+            if len(cells) != len(header) or not cells[0].isdecimal():
                 raise UnreadableError(f"a line of amd-smi monitor does not fit its header: '{line.strip()}'")
             found[digits(cells[0])] = dict(zip(header[1:], cells[1:], strict=True))
     return found
