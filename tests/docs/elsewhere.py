@@ -95,6 +95,9 @@ ELSEWHERE = {
         "tests/test_demo.py::test_the_whole_story_on_a_machine_without_slurm", '"demo"', "takes a minute"
     ),
     "make docs": Elsewhere(_MAKE, '"docs"', "records the demo, for minutes"),
+    "make attack": Elsewhere(
+        _MAKE, '"attack"', "tries what SECURITY.md promises, as other users, for minutes"
+    ),
     "make fuzz": Elsewhere(_MAKE, '"fuzz"', "installs a fuzzer, and runs until it is interrupted"),
     "make test": Elsewhere(_MAKE, '"test"', "is what runs these tests"),
     "make test PYTEST='tests/daemon -x'": Elsewhere(_MAKE, "PYTEST=", "would run tests inside of a test"),

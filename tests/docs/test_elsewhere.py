@@ -75,6 +75,7 @@ def test_the_targets_of_make_run_what_is_tested() -> None:
     assert would("chaos", "CHAOS=--seed 7").splitlines()[-1].endswith("-m benchmarks.chaos --seed 7")
     assert "constraints.txt" in would("wheelhouse")
     assert "scripts/recording.py" in would("docs")
+    assert would("attack").splitlines()[-1].endswith(" -m attack tests")
     assert would("fuzz").splitlines()[-1].split()[2:4] == ["-m", "tests.parsers.fuzz"]
     assert would("bench").splitlines()[-1].endswith("-m benchmarks")
 
