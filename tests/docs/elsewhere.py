@@ -27,6 +27,9 @@ ELSEWHERE = {
         _PAGES, "slurm.python", "the cluster of the tests has such an environment for all its users"
     ),
     "~/watchdogd-venv/bin/pip install .": _INSTALLED,
+    ". ~/watchdogd-venv/bin/activate": Elsewhere(
+        _PAGES, '"PATH": f"{slurm.typed.parent}:{slurm.python.parent}:', "each command has a shell of its own"
+    ),
     "export PATH=~/watchdogd-venv/bin:$PATH": Elsewhere(
         _PAGES, '"PATH": f"{slurm.typed.parent}:{slurm.python.parent}:', "each command has a shell of its own"
     ),
