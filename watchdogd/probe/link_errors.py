@@ -14,6 +14,7 @@ from pathlib import Path
 
 from watchdogd.system import command
 from watchdogd.system.number import count
+from watchdogd.system.text import split_lines
 
 _PORTS = "/sys/class/infiniband"
 _COUNTED = re.compile(
@@ -50,7 +51,7 @@ def of_nvlink(seconds: float) -> dict[str, int]:
 def read_nvlink(text: str) -> dict[str, int]:
     """Read `nvidia-smi nvlink -e`: `GPU 0: ...`, and below `Link 0: Replay Errors: 0`."""
     gpu, found = "", {}
-    for line in text.splitlines():
+    for line in split_lines(text):
         if match := _GPU.match(line):
             gpu = match[1]
         if (match := _LINK.match(line)) and (number := count(match[3])):
