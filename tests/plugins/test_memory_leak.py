@@ -49,7 +49,7 @@ def test_less_left_than_wanted_names_who_holds_it() -> None:
 def test_a_leak_is_told_with_the_time_that_is_left() -> None:
     result = told([20 + 0.1 * minute for minute in range(61)])
     assert result.status is Status.WARNING
-    assert "used up in 3h20m" in text_of(result)
+    assert "run out in 3h20m" in text_of(result)
 
 
 def test_a_leak_beneath_a_sawtooth_is_seen() -> None:
