@@ -177,10 +177,14 @@ def test_races(open_folder: Alice) -> None:
     swap = "".join(f"{each}; mv -fT new train.log; " for each in tricks)
     script = f"cd {alice.shared}; while :; do {swap} done"
     swapping = alice.machine.popen_as("bob", ["bash", "-c", script])
-    for _ in range(4):
-        done = alice.say("check run-17/log_staleness")
-        assert PRECIOUS not in done.stdout + done.stderr
-    assert swapping.poll() is None
+    try:
+        for _ in range(4):
+            done = alice.say("check run-17/log_staleness")
+            assert PRECIOUS not in done.stdout + done.stderr
+        assert swapping.poll() is None
+    finally:
+        swapping.kill()  # by itself it would take a processor until the machine ends
+        swapping.wait(60)
 
 
 @pytest.mark.attack("give files names of every character")
