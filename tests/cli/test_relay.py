@@ -114,8 +114,9 @@ class Site:
         wait_until(lambda: len(self.arrived()) >= count, 120, f"{count} messages arrived")
 
     def claims(self) -> list[str]:
+        """Locks that are held, or were left; a daemon at rest prepares its next one under a hidden name."""
         folder = self.home.path / ".outbox"
-        return os.listdir(folder) if folder.exists() else []
+        return [name for name in os.listdir(folder) if not name.startswith(".")] if folder.exists() else []
 
 
 def _slowly(_request: Request) -> Answer:

@@ -197,7 +197,7 @@ def test_a_pid_file_without_a_pid_is_said(tmp_path: Path, text: str) -> None:
 def test_a_pid_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (job,) = look(Run("run-17", "run-17", backend="process", pid_file=str(tmp_path)))
     assert job.state == processes.UNKNOWN
-    assert "cannot be read: Is a directory" in job.reason
+    assert "cannot be read: it is no plain file" in job.reason
 
 
 def test_a_huge_pid_is_nobody(tmp_path: Path) -> None:
