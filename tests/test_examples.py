@@ -40,9 +40,7 @@ def running(
     """The command in a session of its own, its output in folder/out; nothing of it survives."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "PBS_"))}
     environment = {**kept, "WATCHDOGD_HOME": str(home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    environment["TORCH_EXTENSIONS_DIR"] = str(
-        folder / "extensions"
-    )  # a build that was killed leaves a lock behind
+    environment["TORCH_EXTENSIONS_DIR"] = str(ROOT / ".venv" / "examples" / "extensions")
     environment.update(env or {})
     with (folder / "out").open("w") as out:
         process = subprocess.Popen(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
         training.kill()
     for pid in called(place):
         for each in group_processes(pid):
-            os.kill(each, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # they end by themselves, too
+                os.kill(each, signal.SIGKILL)
 
 
 @pytest.fixture
