@@ -790,7 +790,7 @@ class Aside:
 
 
 class _Look(NamedTuple):
-    """Where the loop stood, its frames innermost first, after which step, and when that was polled."""
+    """Place of the loop: its frames, innermost first, after which step, and when that was polled."""
 
     polled: float
     step: int

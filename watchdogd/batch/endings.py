@@ -1,4 +1,4 @@
-"""How a job ended, as accounting has it, and in words.
+"""End of a job, as accounting has it, and in words.
 
 All times are seconds since the epoch; None: the system did not say.
 """

@@ -32,7 +32,7 @@ from watchdogd.units import format_duration, format_size, local_time
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """How often and how much a run saves.
+    """Interval and size of a run's saves.
 
     `size`: bytes of a usual checkpoint. `every`: seconds between two, None if not known yet.
     """

@@ -84,7 +84,7 @@ def _grouped(parts: Iterable[_Part]) -> list[list[_Part]]:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """When the run's job began to work (None: never seen), and until when it could not."""
+    """Time at which the run's job began to work (None: never seen), and until when it could not."""
 
     begun: float | None = None
     excused: float = 0.0

@@ -134,7 +134,7 @@ def touch(folders: Iterable[str]) -> str:
 
 
 class Probes:
-    """Which file systems answer, asked where a check that rests on them did not come back."""
+    """File systems that answer, asked where a check that rests on them did not come back."""
 
     def __init__(self) -> None:
         self._late: set[str] = set()

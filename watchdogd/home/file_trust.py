@@ -1,4 +1,4 @@
-"""Whose files are used: only those that nobody but their owner, root or the home's group can write.
+"""Files that may be used: only those that nobody but their owner, root or the home's group can write.
 
 The same holds for every folder above; sticky folders such as /tmp, where only the owner can replace a
 file, and folders of the home's group are fine.

@@ -70,7 +70,7 @@ def is_free(seen: LeaseState, *, lives: bool | None, age: float | None, unchange
 
 
 class Lease:
-    """This process's part in the lease of one home; for one thread. OSError where home cannot be read."""
+    """Part of this process in the lease of one home; for one thread. OSError where home cannot be read."""
 
     def __init__(self, home: Home, job_id: str = "") -> None:
         self._home = home

@@ -118,7 +118,7 @@ class Incident:
 
     @property
     def fault_began(self) -> float:
-        """When the fault that it reports now began."""
+        """Time at which the fault that it reports now began."""
         return self.began if self.turned_at is None else self.turned_at
 
     @property
@@ -221,7 +221,7 @@ class AlertState:
 
 
 class EventKind(enum.StrEnum):
-    """What can happen to an incident; a NOTICE may come without one."""
+    """Kinds of events of an incident; a NOTICE may come without one."""
 
     OPENED = "opened"
     WORSE = "worse"

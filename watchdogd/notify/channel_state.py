@@ -121,7 +121,7 @@ class Health:
 
 
 class Notified:
-    """What came by the channel, or should have: folded from its rows in the order in which they ended.
+    """Record of what came by the channel, or should have: folded from its rows in the order of their ends.
 
     `keys` are those of rows that ended, `facts` what was told, with whatever message, `begun` by thread the
     first message and all words, `_incidents` by subject the newest incident.

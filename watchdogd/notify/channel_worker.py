@@ -38,7 +38,7 @@ may be looked up without end."""
 
 
 class Rows:
-    """What waits, in memory, and what of it is not stored yet; for all threads.
+    """Messages that wait, in memory, and which of them are not stored yet; for all threads.
 
     `lock` is held while a plan is made from the rows and written to them. `store` keeps rows in the history,
     by key, one call at a time: what is `sent`, `failed` or `expired` there stays so; where it raises

@@ -103,7 +103,7 @@ class Situation:
 
     @property
     def reports(self) -> Reports:
-        """What is said of the channel, to those who hear it."""
+        """Return the reports about the channel, for those who get them."""
         tell = self.policy.tell
         names = () if tell is None else [name for name in tell if name in self.channels] or self.channels
         return Reports(self.name, self._working(names), self.now, self.policy)

@@ -100,7 +100,7 @@ class StackDump:
 
 @dataclass(frozen=True, slots=True)
 class LoopLooks:
-    """Where a rank's loop stood in several looks, and how often, over so many steps of `step_seconds` each.
+    """Places of a rank's loop in several looks, and how often, over so many steps of `step_seconds` each.
 
     `synchronous`: who waits for other ranks stands in that call, and does not queue up work for a GPU.
     """
@@ -118,7 +118,7 @@ class LoopLooks:
 
 @dataclass(frozen=True, slots=True)
 class StackTrouble:
-    """Why there is no stack: `kind` in one word, `line` as the tool printed it, `advice` what to do."""
+    """Reason for a missing stack: `kind` in one word, `line` as the tool printed it, `advice` what to do."""
 
     kind: str
     line: str

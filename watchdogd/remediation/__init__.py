@@ -1,1 +1,1 @@
-"""What watchdogd does about an incident: evidence, who holds the run up, and actions."""
+"""Reactions to an incident: evidence, who holds the run up, and actions."""

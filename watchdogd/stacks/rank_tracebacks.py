@@ -1,4 +1,4 @@
-"""Where each rank stood when it ended, by the traceback that it wrote to the log. Pure."""
+"""Places where ranks stood when they ended, by the traceback that it wrote to the log. Pure."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ _GUARDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to sample: number of samples, `every` so many seconds, all within `deadline` seconds."""
+    """Plan of sampling: number of samples, `every` so many seconds, all within `deadline` seconds."""
 
     samples: int = 3
     every: float = 2.0

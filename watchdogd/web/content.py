@@ -129,7 +129,7 @@ class RunRow:
 
     @property
     def doubt(self) -> str:
-        """Why its progress is in doubt: what a check reports, and whether that is confirmed."""
+        """Reason to doubt its progress: what a check reports, and whether that is confirmed."""
         if self.doubted is None:
             return ""
         here = (self.doubted["check"], self.doubted["subject"] or "")

@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class SignalPlan:
-    """Which signals CMD gets, and when (seconds). Raise UsageError if an option cannot be read."""
+    """Signals that CMD gets, and when (seconds). Raise UsageError if an option cannot be read."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.ask = _signal(args.signal)

@@ -79,7 +79,7 @@ class Layout(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What can be read from lines that differ only in their digits, and where it stands.
+    """Figures to be read from lines that differ only in their digits, with their places.
 
     `fails`: such a line can tell the cause of a failure.
     """

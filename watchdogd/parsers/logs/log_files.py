@@ -42,7 +42,7 @@ PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """How far a file was read, and when it last grew (`grown_at`, by our own clock).
+    """Position up to which a file was read, and when it last grew (`grown_at`, by our own clock).
 
     `checksum`: of the whole file as it was then, if not larger than SMALL; else 0.
     """
