@@ -1,8 +1,8 @@
-"""The recorded past through the present configuration: the alerts that would have come.
+"""Backtest: replay the recorded history under the present configuration and return the alerts it would raise.
 
-What was recorded are numbers and turns of status, not results: a result is taken to hold until the next one.
-A check whose plugin can `rejudge` its numbers is judged by the present parameters; all others keep the status
-that they had. Confirmation, causes, reminders and maintenance windows are the present ones.
+The history has metrics and changes of status, not results: each result is taken to hold until the next one. A
+check whose plugin defines `rejudge` is judged again by the present parameters; all others keep their recorded
+status. Confirmation, inhibition, reminders and maintenance windows follow the present configuration.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from watchdogd.notify.notification import Message, Notification
 from watchdogd.plugin import Plugin, Result, Status
 
 Judge = Callable[[str, Mapping[str, float]], Result | None]
-"""(subject, numbers) → what the present parameters say of them; None: as it was recorded."""
+"""(subject, metrics) → result under the present parameters; None: keep the recorded one."""
 
 HOLDS = 2 * 3600.0
-"""Seconds for which a number stands when none follows: old ones are means of an hour."""
+"""Seconds for which a measurement holds when none follows: old ones are hourly means."""
 
 _SAME = 5.0
-"""Times of its check within which an end that is replayed is one that was sent."""
+"""Multiple of its check's interval within which a replayed recovery is the one that was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Alert:
 
 @dataclass(slots=True)
 class _Subject:
-    """One subject of one check, as it was last recorded."""
+    """Last recorded state of one subject of one check."""
 
     run: str
     status: Status = Status.OK
@@ -62,11 +62,11 @@ class _Subject:
             self.measured_at = reading.at
 
     def is_reported(self, now: float) -> bool:
-        """Return whether its check still speaks of it: one that measured falls silent when it is gone."""
+        """Return whether its check still reports it: a measured subject that is gone has no more readings."""
         return not self.numbers or self.turned_at > self.measured_at or now - self.measured_at <= HOLDS
 
     def result(self, subject: str, judge: Judge | None, slack: float) -> Result:
-        """Judge anew; the numbers are those of its last result, `slack` seconds apart at most."""
+        """Judge again, by the metrics of its last result: those at most `slack` seconds older."""
         known = self.status is not Status.UNKNOWN and self.measured_at >= self.turned_at
         numbers = {
             metric: value for metric, (at, value) in self.numbers.items() if at >= self.measured_at - slack
@@ -78,7 +78,7 @@ class _Subject:
 
 
 class SentEnds:
-    """Ends of incidents as they were sent, by check and subject."""
+    """Recoveries as they were worded in sent messages, by check and subject."""
 
     def __init__(self, notifications: Iterable[Notification]) -> None:
         self._ends: dict[tuple[str, str], dict[float, str]] = defaultdict(dict)
@@ -87,7 +87,7 @@ class SentEnds:
                 self._ends[item.check, item.subject][message.at] = item.summary
 
     def worded(self, event: IncidentEvent, within: float) -> IncidentEvent:
-        """Return an event in the words in which the same end was sent at about that time, if it was."""
+        """Return a recovery in the words of the message sent at about that time, if there is one."""
         ends = self._ends.get((event.check, event.incident.subject)) if event.incident else None
         if not ends or event.kind is not EventKind.RESOLVED:
             return event
@@ -98,9 +98,9 @@ class SentEnds:
 def backtest(
     setup: Setup, readings: Sequence[Reading], until: float = math.inf, sent: Iterable[Notification] = ()
 ) -> Iterator[Alert]:
-    """Replay the alerts up to `until`, oldest first.
+    """Yield the alerts up to `until`, oldest first.
 
-    `readings` of checks that are not configured now are left out. What ends is said as it was in what was
+    Readings of checks that are no longer configured are skipped. Recoveries are worded as in the messages
     `sent`.
     """
     ends = SentEnds(sent)
@@ -129,15 +129,12 @@ def backtest(
 
 
 def _slack(age: float) -> float:
-    """Return how far apart numbers of one result may lie.
-
-    Their times are means of five minutes, then of hours.
-    """
+    """Return how many seconds apart readings of one result may lie: old ones are means of 5 min or 1 h."""
     return 1.0 if age < retention.RAW else retention.FIVE if age < retention.FIVES else retention.HOUR
 
 
 def judge_of(check: Check) -> Judge | None:
-    """Return how the present parameters judge a check's numbers; None where they cannot, or foreign code."""
+    """Return the function that judges a check's metrics; None where its plugin has none or is a user's."""
     if check.entry.foreign:
         return None
     plugin = getattr(load(check.entry.source.module), check.entry.source.attribute)
@@ -149,7 +146,7 @@ def judge_of(check: Check) -> Judge | None:
 
 @dataclass(slots=True)
 class _Round:
-    """Record of the time of one round, and the checks that spoke in it, in order."""
+    """Readings of one round, and the checks that reported in it, in order."""
 
     readings: list[Reading] = field(default_factory=list)
     speaking: dict[str, None] = field(default_factory=dict)
@@ -158,7 +155,7 @@ class _Round:
 def _rounds(
     readings: Iterable[Reading], checks: Mapping[str, Check], interval: float
 ) -> Iterator[tuple[float, _Round]]:
-    """Group the readings by rounds; a turn without a number comes as often as its confirmation takes."""
+    """Group readings by round; a status change is repeated as often as its confirmation needs."""
     rounds: dict[int, _Round] = defaultdict(_Round)
     for reading in readings:
         check = checks.get(reading.check)
@@ -172,7 +169,7 @@ def _rounds(
 
 
 def _alerts(notifications: Iterable[Notification]) -> Iterator[Alert]:
-    """Yield one alert a message, whichever channels it goes to."""
+    """Yield one alert for each message, however many channels it goes to."""
     channels: dict[str, list[str]] = defaultdict(list)
     messages: dict[str, Message] = {}
     for each in notifications:

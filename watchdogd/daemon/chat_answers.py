@@ -1,7 +1,7 @@
-"""People's answers where messages come: each round they are asked for, by a thread a channel.
+"""Answers to messages, such as Slack reactions and mail replies, read once a round by one thread a channel.
 
-What is new is handed in to the inbox as anybody's `ack` or `silence` is, in the name of who answered. What
-was taken in stands in `answers.json` of home, so that a restart takes nothing in twice.
+A new answer is submitted to the inbox as an `ack` or `silence` in the name of its author. Answers already
+submitted are kept in home's `answers.json`, so that a restart submits none twice.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import parse_json, read_plain
 
 EVERY = 30.0
-"""Seconds between two looks at least: rounds may be closer."""
+"""Minimum seconds between two reads of one channel."""
 BEARABLE = 600.0
-"""Seconds for which a channel may fail to be read before that is a trouble: servers have their moments."""
+"""Seconds of failed reads before that is reported: servers have short outages."""
 FILE = "answers.json"
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TakenAnswer:
-    """An answer that was taken in; `receipt` and `incidents` are those of the message."""
+    """Answer that was submitted; `receipt` and `incidents` are those of the answered message."""
 
     key: str
     channel: str
@@ -47,7 +47,7 @@ class TakenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLook:
-    """One look at a channel. Pure: what is to be handed in, what has recovered, and what is then known."""
+    """Result of one read: answers to submit, receipts of recovered incidents, and all answers known now."""
 
     fresh: tuple[PersonAnswer, ...]
     recovered: tuple[str, ...]
@@ -57,7 +57,7 @@ class AnswerLook:
 def look(
     channel: str, known: Sequence[TakenAnswer], answers: ReadAnswers, opened: Mapping[int, Incident]
 ) -> AnswerLook:
-    """Compare what is answered with what was taken in: of this channel's, those of recovered incidents go."""
+    """Compare the answers read with those known; known ones whose incidents are all resolved are dropped."""
     keys = {answer.key for answer in answers.found}
     mine = [each for each in known if each.channel == channel]
     stand = [each for each in mine if each.key in keys or each.receipt not in answers.looked]
@@ -76,7 +76,7 @@ def look(
 
 
 class AnswerBook:
-    """Answers that were taken in, of all channels, as `answers.json` has it. For any thread."""
+    """Submitted answers of all channels, kept in `answers.json`. Thread-safe."""
 
     def __init__(self, home: Home, patient: BoundedIO) -> None:
         self._home, self._patient = home, patient
@@ -84,7 +84,7 @@ class AnswerBook:
         self._taken: tuple[TakenAnswer, ...] | None = None
 
     def read(self) -> tuple[TakenAnswer, ...]:
-        """Return it. WatchdogError or OSError where home does not answer."""
+        """Return all submitted answers. WatchdogError or OSError where home does not answer."""
         with self._lock:
             if self._taken is None:
                 self._taken = self._patient.attempt(self._stored)
@@ -101,7 +101,7 @@ class AnswerBook:
             return ()
 
     def write(self, channel: str, taken: Sequence[TakenAnswer]) -> None:
-        """Replace what is known of one channel, on disk where it is another."""
+        """Replace one channel's answers; write the file if that changes anything."""
         self.read()
         with self._lock:
             others = tuple(each for each in self._taken or () if each.channel != channel)
@@ -114,7 +114,7 @@ class AnswerBook:
 
 
 def _entry(said: Mapping[str, Any]) -> TakenAnswer:
-    """Return an entry of `answers.json`. ValueError, TypeError or KeyError where it is none."""
+    """Parse one entry of `answers.json`. ValueError, TypeError or KeyError where it is malformed."""
     entry = TakenAnswer(said["key"], said["channel"], said["receipt"], tuple(said["incidents"]))
     kinds = {type(each) for each in (entry.key, entry.channel, entry.receipt)}
     if kinds != {str} or {type(each) for each in entry.incidents} - {int}:
@@ -124,21 +124,21 @@ def _entry(said: Mapping[str, Any]) -> TakenAnswer:
 
 @dataclass
 class ChannelAnswers:
-    """One channel's answers; `begin` comes back at once, and does nothing while the last look goes on."""
+    """Reader of one channel's answers. `begin` never blocks, and does nothing while a read is running."""
 
     name: str
     reader: AnswerReader
     home: Home
     book: AnswerBook
     sent: Callable[[float], Sequence[Notification]]
-    """Messages of the last so many seconds, of all channels; HistoryError."""
+    """Return the messages of all channels from the last so many seconds. HistoryError."""
     trouble: str = ""
     _thread: threading.Thread | None = None
     _next: float = 0.0
     _failing: float | None = None
 
     def begin(self, opened: Mapping[int, Incident], now: float) -> None:
-        """Look at the messages about these incidents."""
+        """Start reading the answers to messages about these open incidents."""
         if (self._thread and self._thread.is_alive()) or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY
@@ -152,12 +152,12 @@ class ChannelAnswers:
         self._thread = thread
 
     def wait(self, timeout: float) -> None:
-        """Wait for the look that goes on."""
+        """Wait for a running read, `timeout` seconds at most."""
         if self._thread:
             self._thread.join(timeout)
 
     def close(self) -> None:
-        """Give back connections, unless a look still goes on."""
+        """Close the reader's connections, unless a read is running."""
         if not (self._thread and self._thread.is_alive()):
             self.reader.close()
 
@@ -183,7 +183,7 @@ class ChannelAnswers:
             self.trouble = _unread(self.name, f"it failed within: {type(error).__name__}")
 
     def _messages(self, opened: Mapping[int, Incident], now: float) -> list[Notification]:
-        """Return what was sent here about these incidents: what nobody looks after first, then the newest."""
+        """Return this channel's messages about these incidents: unacknowledged first, then the newest."""
         since = min(incident.opened_at for incident in opened.values())
         sent = [
             row
@@ -194,7 +194,7 @@ class ChannelAnswers:
         return sorted(sent, key=lambda row: (not waits & set(row.message.incidents), -(row.sent_at or 0.0)))
 
     def _unconfirmed(self, receipts: Sequence[str]) -> set[str]:
-        """Show that all has recovered; return where that is to be tried again."""
+        """Mark messages as recovered in the channel; return the receipts to try again."""
         again = set()
         for receipt in receipts:
             try:
@@ -215,7 +215,7 @@ class ChannelAnswers:
 
 
 def hand_in(home: Home, channel: str, answer: PersonAnswer, opened: Mapping[int, Incident]) -> None:
-    """Put into the inbox what an answer asks for of each open incident of its message. OSError."""
+    """Submit an answer to the inbox for each open incident of its message. OSError."""
     by = f"{answer.by} ({channel})"
     for number in answer.message.message.incidents:
         incident = opened.get(number)
@@ -235,7 +235,7 @@ def hand_in(home: Home, channel: str, answer: PersonAnswer, opened: Mapping[int,
 
 
 class ChatAnswers:
-    """Readers of all channels whose answers are read."""
+    """Answer readers of all channels that support answers."""
 
     def __init__(
         self,
@@ -250,11 +250,11 @@ class ChatAnswers:
 
     @property
     def trouble(self) -> str:
-        """Reason that keeps answers from being read, in one line, or empty."""
+        """Return why answers cannot be read, in one line, or empty."""
         return "; ".join(filter(None, (*self._faults, *(channel.trouble for channel in self._channels))))
 
     def begin(self, alerts: AlertState, now: float) -> None:
-        """Have all channels looked at; nobody waits for it."""
+        """Start reading all channels; never blocks."""
         if self._channels:
             incidents = [state.incident for state in alerts.states.values() if state.incident]
             opened = {incident.id: incident for incident in incidents if incident.resolved_at is None}
@@ -262,19 +262,19 @@ class ChatAnswers:
                 channel.begin(opened, now)
 
     def wait(self, timeout: float) -> None:
-        """Wait for the looks that go on, `timeout` seconds at most."""
+        """Wait for running reads, `timeout` seconds at most in all."""
         until = time.monotonic() + timeout
         for channel in self._channels:
             channel.wait(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close all connections."""
         for channel in self._channels:
             channel.close()
 
 
 def readers(config: Config, home: Home) -> tuple[dict[str, AnswerReader], list[str]]:
-    """Return what reads the answers of each channel that has such, and why some cannot be read."""
+    """Return the answer readers by channel, and the faults of channels that cannot be read."""
     found: dict[str, AnswerReader] = {}
     faults = []
     for name, section in config.channels.items():

@@ -1,4 +1,4 @@
-"""Runner of a round's checks: starts the due ones, takes in their answers as observations and memories."""
+"""Runner of a round's checks: submits due checks to the workers and turns replies into observations."""
 
 from __future__ import annotations
 
@@ -39,22 +39,21 @@ if TYPE_CHECKING:
     from watchdogd.system.bounded_io import BoundedIO
 
     Said = tuple[Progress | None, tuple[Sign, ...]]
-    """What a check said last of a run's progress, and the signs that it saw."""
+    """Progress and signs of work that a check last reported for a run."""
 
 TOLD_AGAIN = 3
-"""Looks in a row that did not come to their end, from which on that is said."""
+"""Consecutive unfinished executions of a check before a message mentions their number."""
 LINGER = 1.0
-"""Seconds until the next round where checks are still out."""
+"""Maximum seconds until the next round while checks are running."""
 
 log = logging.getLogger(__name__)
 
 
 class CheckRunner:
-    """Last start of each check, what it remembers, and what it said last (`latest`).
+    """Start times, memories and newest observations (`latest`) of all checks.
 
-    `snapshots` are the newest looks at the queue, `uid` is for whom (see Snapshots).
-
-    `troubles` are the daemon's own, by subject: what is found here is written there.
+    `snapshots` holds the batch system's newest snapshots, `uid` is the daemon's user (see Snapshots).
+    Troubles found here are written to `troubles`, by subject.
     """
 
     def __init__(
@@ -87,12 +86,10 @@ class CheckRunner:
         self._out: dict[str, Check] = {}
         self._dependencies = DependencyWatch(workers, self.latest, clock)
 
-    # ------------------------------------------------------------------ starting checks
-
     def start(
         self, setup: Setup, alerts: AlertState, now: float, only: Collection[str] | None = None
     ) -> dict[str, float]:
-        """Submit what is due, or `only` the checks of these names; returns the times of the starts."""
+        """Submit due checks, or those named in `only`; return the start time of each."""
         self._known = frozenset(check.name for check in setup.checks)
         outstanding = self._workers.outstanding | {*self._out}
         if only is None:
@@ -111,12 +108,12 @@ class CheckRunner:
         return started
 
     def pause(self, setup: Setup, now: float) -> float:
-        """Return seconds until a check is due or an answer may have come, an interval at most."""
+        """Return seconds until a check is due or a reply may arrive, one interval at most."""
         pause = min(next_due(setup.checks, self._started, now) - now, setup.config.daemon.interval)
         return max(0.0, min(pause, LINGER) if self._workers.busy else pause)
 
     def _hold(self, checks: Iterable[Check], marks: dict[str, str]) -> None:
-        """Submit checks that have what they need; hold the others until a snapshot or a check answered."""
+        """Submit checks whose inputs are ready; hold the others until a snapshot or a check has answered."""
         ready: list[Check] = []
         self._held = []
         for check in checks:
@@ -124,9 +121,9 @@ class CheckRunner:
         self._submit(ready, marks)
 
     def _waits(self, check: Check) -> bool:
-        """Return whether a snapshot that it needs, or a check that it follows, is outstanding.
+        """Return whether a snapshot that the check needs, or a check in its `after`, is outstanding.
 
-        Only checks that wait for none themselves are waited for.
+        Nothing waits for a check that waits itself, so that no chain of waits can form.
         """
         before = (self._out.get(f"{check.run_name}/{name}") for name in check.entry.after)
         return self.snapshots.waits(check) or any(each and not each.entry.after for each in before)
@@ -170,7 +167,7 @@ class CheckRunner:
         return replace(run, finished=finished, progress=progress, signs=signs)
 
     def _said_of(self, run: str) -> dict[str, Said]:
-        """Return the run's progress as each check reported it last, here or before this process began."""
+        """Return progress and signs of a run by check, from this process or the last one's status file."""
         if run not in self._said:
             self._said[run] = self._said_before(run)
         return self._said[run]
@@ -185,7 +182,7 @@ class CheckRunner:
             return {}  # nothing is known then; a home that cannot be read is reported elsewhere
 
     def _pasts(self, checks: Sequence[Check]) -> Mapping[str, PastOfCheck]:
-        """Read past measurements for checks that want them: one query for all with the same span."""
+        """Read past measurements for checks that want them, with one query for each time span."""
         names: dict[float, list[str]] = {}
         for check in checks:
             if "history" in check.entry.wants and check.entry.remembers:
@@ -205,11 +202,9 @@ class CheckRunner:
             self._troubles["home"] = f"{self._home.switches} cannot be read: {error}"
             return {}
 
-    # ------------------------------------------------------------------ taking in what came
-
     @property
     def busy(self) -> bool:
-        """Return whether something that was started has not answered yet."""
+        """Return whether a submitted call has not answered yet."""
         return self._workers.busy
 
     @property
@@ -217,12 +212,12 @@ class CheckRunner:
         return self._dependencies.policies()
 
     def remembered(self, check: str) -> dict[str, Any]:
-        """Return what a check remembers now."""
+        """Return the check's memory."""
         kept: dict[str, Any] = json.loads(self._memories.get(check, NOTHING))
         return kept
 
     def gather(self, patience: float | None) -> tuple[tuple[Observation, ...], dict[str, str]]:
-        """Gather observations and changed memories that come within `patience` seconds; None: all."""
+        """Return observations and changed memories of the next `patience` seconds; None: wait for all."""
         end = time.monotonic() + (patience if patience is not None else float("inf"))
         observations: list[Observation] = []
         memories: dict[str, str] = {}
@@ -267,10 +262,7 @@ class CheckRunner:
         return tuple(Observation(check.name, check.run_name, check.target, result, now) for result in results)
 
     def _again(self, check: Check, now: float, *, ended: bool) -> str:
-        """Return since when and for how many runs in a row a check did not end, and what it reads.
-
-        Empty where it ended, or for the first two.
-        """
+        """Describe since when and how often in a row a check did not finish; empty below TOLD_AGAIN."""
         if ended:
             self._unended.pop(check.name, None)
             return ""
@@ -278,9 +270,8 @@ class CheckRunner:
         self._unended[check.name] = count + 1, since
         if count + 1 < TOLD_AGAIN:
             return ""
-        reads = next(
-            (f", {name} = {value}" for name, value in check.parameters.items() if _is_path(value)), ""
-        )
+        paths = (item for item in check.parameters.items() if isinstance(item[1], str) and "/" in item[1])
+        reads = next((f", {name} = {path}" for name, path in paths), "")
         return f", {count + 1} looks in a row for {age(now - since)}{reads}"
 
     def _noted(self, check: str, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
@@ -293,15 +284,13 @@ class CheckRunner:
             reports = ((check.name, each.result.progress, each.result.signs) for each in seen)
             self._said_of(check.run_name)[check.name] = _by_check(reports).get(check.name, (None, ()))
 
-    # ------------------------------------------------------------------ starting anew
-
     def recall(self, past: Past) -> None:
-        """Load earlier starts and memories that could be read only now; what came since takes precedence."""
+        """Merge starts and memories that could be read only now; newer ones in this process win."""
         self._memories = {**past.memories, **self._memories}
         self._started = {**past.started, **self._started}
 
     def forget(self, before: dict[str, Source], after: dict[str, Source]) -> None:
-        """Treat drop-ins that were removed, or run in another way now, as new when they are seen again."""
+        """Reset the memory of drop-ins that were removed or are run in another way, as if they were new."""
         for name, at in self._started.items():
             if at and is_dropin(name) and name not in after:
                 self._forgotten[name] = 0.0
@@ -311,13 +300,13 @@ class CheckRunner:
         self._started |= self._forgotten
 
     def forgotten(self) -> tuple[dict[str, float], dict[str, str]]:
-        """Return starts and memories dropped since the last call, to be recorded."""
+        """Return the starts and memories reset since the last call, for the history."""
         starts, self._forgotten = self._forgotten, {}
         return starts, {name: self._memories[name] for name in starts if name in self._memories}
 
 
 def _by_check(reports: Iterable[tuple[str, Progress | None, tuple[Sign, ...]]]) -> dict[str, Said]:
-    """Join the results of each check."""
+    """Merge progress and signs of each check's results."""
     found: dict[str, Said] = {}
     for check, progress, signs in reports:
         before, others = found.get(check, (None, ()))
@@ -326,14 +315,14 @@ def _by_check(reports: Iterable[tuple[str, Progress | None, tuple[Sign, ...]]]) 
 
 
 def _hung(result: Result, hang: str) -> Result:
-    """Add to a check's bad results what a tool that it left behind is doing."""
+    """Add to a check's bad result what a process that it left behind is doing."""
     if result.status is Status.OK:
         return result
     return replace(result, summary=f"{result.summary}; what it started {hang}")
 
 
 def _hanging(stuck: Sequence[UnkillableProcesses]) -> str:
-    """Describe what hangs in the kernel, since when and where: the oldest five."""
+    """Describe the five oldest processes that hang in the kernel: check, since when, where."""
     if not stuck:
         return ""
     oldest = sorted(stuck, key=lambda each: each.since)[:5]
@@ -346,7 +335,7 @@ def _hanging(stuck: Sequence[UnkillableProcesses]) -> str:
 
 
 def _sooner(setup: Setup, alerts: AlertState) -> dict[str, float]:
-    """Return slow checks whose newest result needs confirming; they run at each interval."""
+    """Return the interval for checks whose newest result needs confirmation; they run each round."""
     return {
         state.check: setup.config.daemon.interval
         for state in alerts.states.values()
@@ -355,12 +344,12 @@ def _sooner(setup: Setup, alerts: AlertState) -> dict[str, float]:
 
 
 def _failed(memory: str) -> int:
-    """Return how many runs in a row did not end, from a check's memory."""
+    """Return the number of consecutive unfinished executions that a memory records."""
     return int(json.loads(memory).get(FAILED, 0)) if FAILED in memory else 0
 
 
 def _to_correct(check: Check, *, late: bool) -> Advice:
-    """Return what helps where a check broke off, or did not end."""
+    """Return advice for a check that failed, or was `late`."""
     again = f"watchdogd check {shlex.quote(check.name)}"
     if late:
         return Advice("What it reads may not answer, or it needs a longer timeout; to run it now:", again)
@@ -369,11 +358,6 @@ def _to_correct(check: Check, *, late: bool) -> Advice:
     return Advice("This is a fault of watchdogd: report it with this line. To run it again:", again)
 
 
-def _is_path(value: object) -> bool:
-    """Return whether a parameter names a file or folder that the check reads."""
-    return isinstance(value, str) and "/" in value
-
-
 def _failed_again(memory: str) -> str:
-    """Return the memory with one more run that did not end."""
+    """Return the memory with one more unfinished execution."""
     return json.dumps({**json.loads(memory), FAILED: _failed(memory) + 1}, separators=(",", ":"))

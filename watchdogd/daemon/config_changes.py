@@ -1,6 +1,6 @@
-"""Changes that people make under a running daemon: config.toml, home's plugins, the drop-in folders.
+"""Changes to config.toml, home's plugins and the drop-in folders while the daemon runs.
 
-What training loops need to know of their runs is laid out anew then, in switches/RUN.json.
+After a change, switches/RUN.json, from which a training loop learns its switches, is written again.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from watchdogd.system.text import one_line
 
 
 def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:
-    """Write switches/RUN.json of every run where it is not as it should be. OSError where that fails.
+    """Write switches/RUN.json of every run where its content differs. OSError.
 
-    One that is as it should be gets a new time where config.toml was edited since: `actions.switches` asks.
+    An unchanged one older than config.toml gets a new time, by which `switch_places` knows that it is
+    current.
     """
     edited = home.config.stat().st_ctime_ns
     runs = {check.run.name: check.run for check in checks if check.run}
@@ -50,7 +51,7 @@ def lay_out(home: Home, config: Config, checks: tuple[Check, ...]) -> None:
 
 
 def _text(path: Path, size: int) -> str | None:
-    """Read the beginning of a file, and one byte beyond; None where none can be read."""
+    """Read `size` + 1 bytes of a file at most; None where there is no plain file."""
     try:
         return read_head(path, size + 1)[0].decode("utf-8", "replace")
     except (FileNotFoundError, NoPlainFileError):
@@ -58,7 +59,7 @@ def _text(path: Path, size: int) -> str | None:
 
 
 def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:
-    """Return what a Guard, `guard` and `probe` need to know of a run."""
+    """Return the content of switches/RUN.json, read by the Guard, `guard` and `probe`."""
     section = config.runs[run.name]
     return {
         "run": run.name,
@@ -73,7 +74,7 @@ def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:
 
 
 def not_taken(home: Home, error: ConfigError) -> str:
-    """Say that config.toml does not count, and why: its own path is known."""
+    """Say that config.toml is rejected, and why; its own path is left out of the reason."""
     why = str(error).removeprefix(f"{home.config}: ").replace(str(home.config), "it", 1)
     if isinstance(error, UnknownKeyError):
         table = f" (under {'.'.join(error.where)})" if error.where else ""
@@ -82,17 +83,17 @@ def not_taken(home: Home, error: ConfigError) -> str:
 
 
 Seen = tuple[tuple[int, ...], tuple[str, ...]]
-"""The signature of what is configured, and what lies in a wrong place."""
+"""Signature of config.toml and plugins, and complaints about misplaced files."""
 PAUSE = 1.0
-"""Seconds for which a file must stay as it is before an edit counts."""
+"""Seconds for which a file must stay unchanged before an edit is loaded."""
 TRIES = 5
-"""So many pauses, at most, are made for that."""
+"""Maximum number of such pauses."""
 
 log = logging.getLogger(__name__)
 
 
 class Changes:
-    """Notices changes by the files' times and sizes. What is wrong is written into `troubles`, by subject."""
+    """Detects changes by the files' times and sizes. What is wrong is written to `troubles`, by subject."""
 
     def __init__(self, home: Home, patient: BoundedIO, troubles: dict[str, str]) -> None:
         self._home = home
@@ -105,10 +106,10 @@ class Changes:
         self._dropins_patient = BoundedIO(f"what lies in the drop-in folders of {home.path}")
 
     def config(self, setup: Setup) -> Setup:
-        """Return `setup` itself where nothing changed, else that of the new configuration.
+        """Return `setup` unchanged, or that of the edited configuration.
 
-        A broken edit keeps the last good one. RUN.json and the good copy are laid out on the way; where home
-        does not take them, that is tried again, and the new configuration counts all the same.
+        A broken edit keeps the last good one. RUN.json and the good copy are written on the way; if home
+        rejects them, the new configuration is used all the same and writing is tried again.
         """
         wrong: tuple[str, ...] = ()
         try:
@@ -125,7 +126,7 @@ class Changes:
         return setup
 
     def _settled(self) -> Seen:
-        """Return what is seen once nobody writes any more: editors empty or rename the file first."""
+        """Return the signature once it is stable: editors empty or rename the file first."""
         seen = self._looked()
         for _ in range(TRIES):
             if not self._there or (seen is not None and seen[0] == self._config_seen):
@@ -138,14 +139,14 @@ class Changes:
         return seen or self._patient.attempt(self._look)
 
     def _looked(self) -> Seen | None:
-        """Look at it once; None where there is no config.toml."""
+        """Return the signature; None where there is no config.toml."""
         try:
             return self._patient.attempt(self._look)
         except FileNotFoundError:
             return None
 
     def _loaded(self, setup: Setup) -> Setup:
-        """Load the new configuration; `setup` where an edit broke it, or left nothing to watch."""
+        """Load the edited configuration; return `setup` where it is broken or watches nothing any more."""
         try:
             found = self._patient.attempt(partial(Setup.load, self._home))
             was, now = setup.config, found.config
@@ -169,7 +170,7 @@ class Changes:
         return "is gone: was it moved or removed, or is its file system not mounted?"
 
     def dropins(self, setup: Setup) -> Setup:
-        """Likewise for the drop-in folders: what was dropped in has a check from now on."""
+        """Return `setup` with a check for each drop-in file found now."""
         try:
             found = self._dropins_patient.attempt(partial(dropins.look, self._home))
         except (WatchdogError, OSError) as error:
@@ -186,11 +187,11 @@ class Changes:
         return setup.with_dropins(found, self._home)
 
     def close(self) -> None:
-        """Let the thread end that looks at the drop-in folders."""
+        """Stop the thread that reads the drop-in folders."""
         self._dropins_patient.close()
 
     def _look(self) -> Seen:
-        """Return the signature of what is configured, and what lies in a wrong place."""
+        """Return the signature, and complaints about misplaced files; restore missing folders of home."""
         seen = _signature(self._home)
         if restored := layout.restore_folders(self._home):
             log.warning("made anew in %s, where they were missing: %s", self._home.path, ", ".join(restored))
@@ -205,6 +206,6 @@ class Changes:
 
 
 def _signature(home: Home) -> tuple[int, ...]:
-    """Return what changes when config.toml or a plugin of home's own is edited, or its rights are."""
+    """Return change times and sizes of config.toml and home's plugins."""
     paths = [home.config, *sorted(home.plugins.glob("*.py"))]
     return tuple(number for path in paths for number in (path.stat().st_ctime_ns, path.stat().st_size))

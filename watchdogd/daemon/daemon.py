@@ -1,6 +1,6 @@
-"""The daemon in the foreground: rounds, deliveries and housekeeping of one home, while it holds its lease.
+"""The daemon process: rounds, delivery and housekeeping for one home while it holds the lease.
 
-A time before its first round in which nobody watched is reported.
+On start it reports the gap since the last round, in which nothing was watched.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from watchdogd.system.text import one_line
 from watchdogd.units import age, local_time
 
 STEPS, LEAST = 3, 60.0
-"""Steps from one round to the next, and seconds at least, without a round that make a gap."""
+"""A gap is this many intervals, and this many seconds at least, without a round."""
 NOBODY = "no daemon ran"
 
 
 def unrecorded(recorded: float | None, seen: float | None, step: float) -> str:
-    """Say that rounds went on after the last one that is `recorded`, up to the last that was `seen`.
+    """Describe rounds after the last `recorded` one, up to the last `seen` one, that the history lacks.
 
-    Its daemon could not write the history, or that was restored. Empty where they did not.
+    The daemon could not write the history, or an older one was restored. Empty where none are missing.
     """
     if recorded is None or seen is None or seen - recorded < max(STEPS * step, LEAST):
         return ""
@@ -50,10 +50,10 @@ def unrecorded(recorded: float | None, seen: float | None, step: float) -> str:
 
 
 def gaps(last: float | None, now: float, step: float, pause: Pause | None) -> list[tuple[Gap, bool]]:
-    """List the gaps between the last round (None: there was none) and now, each with whether it is told.
+    """Return gaps between the last round (None: there was none) and now, each with whether to report it.
 
-    `step`: seconds from one round to the next. A `pause` that somebody wanted is recorded and not told; the
-    time before and after it is, where it is long.
+    `step`: seconds between rounds. An intended `pause` is recorded but not reported; the time before and
+    after it is, where it is long.
     """
     least = max(STEPS * step, LEAST)
     if last is None or now - last < least:
@@ -67,17 +67,17 @@ def gaps(last: float | None, now: float, step: float, pause: Pause | None) -> li
 
 
 FAREWELL = 10.0
-"""Seconds that undelivered messages get when the daemon ends; what is left is sent by the next one."""
+"""Seconds for undelivered messages when the daemon ends; the next daemon sends the rest."""
 CLOSING = 2.0
-"""Seconds for which a look for answers is waited for at the end."""
+"""Seconds to wait at the end for a running read of answers."""
 GONE = 600.0
-"""Seconds for which the daemon goes on where home is gone: it may come back, or it was moved for good."""
+"""Seconds for which the daemon goes on without home: it may come back, or was moved for good."""
 
 log = logging.getLogger(__name__)
 
 
 def tell_gaps(parts: Wiring, step: float, now: float) -> None:
-    """Record and tell for how long nobody watched before us; `step`: seconds from one round to the next."""
+    """Record and report the gap before this process; `step`: seconds between rounds."""
     recorded, seen = parts.past.last_round, _last_seen(parts, now)
     if text := unrecorded(recorded, seen, step):
         parts.engine.tell(text)
@@ -88,9 +88,9 @@ def tell_gaps(parts: Wiring, step: float, now: float) -> None:
 
 
 def _last_seen(parts: Wiring, now: float) -> float | None:
-    """Return when the last round was by status.json, which is written also where the history cannot be.
+    """Return the time of the last round by status.json, which is written even where the history cannot be.
 
-    None where nothing says that the history lacks it.
+    None where the history is complete.
     """
     try:
         picture = json.loads(read_plain(parts.home.status, limit=STATUS_LIMIT))
@@ -98,29 +98,31 @@ def _last_seen(parts: Wiring, now: float) -> float | None:
             return None
         return min(datetime.fromisoformat(picture["last_round"]).timestamp(), now)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None  # another one, or what somebody made of it
+        return None  # an older version's file, or one edited by hand
 
 
 class Absence:
+    """Time since home was first found missing."""
+
     def __init__(self) -> None:
         self._since: float | None = None
 
     def bearable(self, now: float) -> bool:
-        """Return whether it is so short that home may come back; `now`: seconds of a monotonic clock."""
+        """Return whether home may still come back; `now`: seconds of a monotonic clock."""
         if self._since is None:
             self._since = now
         return now - self._since < GONE
 
 
 class Linked(Protocol):
-    """The chain of which this process is a link, as far as the daemon shows it."""
+    """Chain of Slurm jobs that this process is a link of, as far as the daemon shows it."""
 
     def as_json(self) -> dict[str, object]:
-        """Describe it as `status --json` shows it."""
+        """Return the chain as `status --json` shows it."""
 
 
 class Leadership(Protocol):
-    """Right by which this daemon acts: its lease, and its chain, if it is a link of one."""
+    """Right to act for a home: the lease, and the chain if this process is a link of one."""
 
     lease: Lease
 
@@ -129,14 +131,14 @@ class Leadership(Protocol):
         """Return the chain; None: a plain process."""
 
     def watch(self) -> bool:
-        """Renew it; False: it is time to end. OSError where home cannot be asked."""
+        """Renew the lease; False: the daemon must end. OSError where home does not answer."""
 
     def troubles(self) -> list[str]:
-        """List what is wrong with the chain, a line each."""
+        """Return what is wrong with the chain, one line each."""
 
 
 class Daemon:
-    """One home's daemon. `run` returns when it was told to end, or somebody else took the lease."""
+    """Daemon of one home. `run` returns after a request to end, or when another daemon took the lease."""
 
     def __init__(self, parts: Wiring, leadership: Leadership, heartbeat: Heartbeat) -> None:
         self._parts = parts
@@ -159,7 +161,7 @@ class Daemon:
         self._schedule.add("publishing", self._publish, after=15.0, every=60.0)
 
     def run(self) -> None:
-        """Do rounds until the end; then deliver what can be delivered."""
+        """Do rounds until the daemon must end; then deliver what can be delivered."""
         self._outbox.start()
         self._outbox.add(self._parts.past.waiting)
         self._schedule.run()
@@ -172,16 +174,16 @@ class Daemon:
         self._publisher.close()
 
     def may_act(self) -> bool:
-        """Return whether the lease is still ours. Where home does not answer, its last holder goes on."""
+        """Return whether the lease is still held. If home does not answer, the last holder goes on."""
         try:
             return self._parts.patient.attempt(self._lease.held)
         except (StuckError, OSError):
             return True
 
     def round(self) -> float:
-        """Do one round with all that belongs to it; returns the seconds until the next one.
+        """Do one round; return seconds until the next.
 
-        Raises what broke it off: the next one, which is soon, tells it.
+        Raises the exception that ended the round early; the next round, which is soon, reports it.
         """
         try:
             pause = self._round()
@@ -212,13 +214,13 @@ class Daemon:
         return engine.pause()
 
     def _ask_for_answers(self) -> None:
-        """Have answers to messages looked for: what comes is in the inbox of a later round."""
+        """Start reading answers to messages; they reach the inbox for a later round."""
         if not self._parts.storage.unread:
             self._answers.begin(self._engine.alerts, time.time())
         self._engine.troubles["answers"] = self._answers.trouble
 
     def _summary(self) -> str:
-        """Return how it is, in one line."""
+        """Return the number of checks and open incidents in one line, for systemd."""
         counts = Counter(incident.status for incident in open_incidents(self._engine.alerts))
         worst = sorted(counts, key=lambda status: status.severity, reverse=True)
         found = ", ".join(f"{counts[status]} {status.name}" for status in worst) or "nothing"
@@ -226,7 +228,7 @@ class Daemon:
         return f"{len(self._engine.setup.checks)} checks, {found} open{troubles}"
 
     def _see_troubles(self) -> None:
-        """Note the troubles that the engine does not see by itself; the next round judges them."""
+        """Collect troubles from outside the round engine; the next round evaluates them."""
         self._engine.troubles["engine"] = "; ".join(filter(None, (self._broke, self._outbox.start())))
         self._engine.troubles["channels"] = self._behind
         self._engine.troubles["chain"] = "; ".join(self._leadership.troubles())
@@ -244,7 +246,7 @@ class Daemon:
         self._engine.began["delivery"] = min((each.since for each in broken), default=now)
 
     def _exchange(self, setup: Setup) -> None:
-        """Deliver through the channels of a new configuration; what waits goes over to them."""
+        """Rebuild the channels for a new configuration; undelivered messages move to them."""
         try:
             fresh = outbox_of(self._parts, self.may_act)
             heartbeat = heartbeat_of(setup.config)
@@ -265,13 +267,13 @@ class Daemon:
         log.info("configuration read again: %d checks", len(setup.checks))
 
     def _watch(self) -> bool:
-        """Renew the lease; False where it is time to end."""
+        """Renew the lease; False when the daemon must end."""
         try:
             goes_on = self._parts.patient.attempt(self._leadership.watch)
         except FileNotFoundError:
-            return self._absence.bearable(time.monotonic())  # it is told from the next round on
+            return self._absence.bearable(time.monotonic())  # rounds report it
         except (StuckError, OSError):
-            return True  # rounds go on, and tell it
+            return True  # rounds report it
         self._absence = Absence()
         return goes_on
 

@@ -1,4 +1,4 @@
-"""The daemon's own log: home/logs/daemon.log, rotated; written by a thread, since home may hang."""
+"""The daemon's log, home/logs/daemon.log: rotated, and written by a thread since home may hang."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from watchdogd.system.smallfile import open_plain
 SIZE = 2_000_000
 COUNT = 3
 WAITING = 10_000
-"""Bytes of one log, how many old ones are kept, and lines that may wait for a disk that does not answer."""
-
+"""Bytes of one log file, number of old ones kept, and lines queued for a disk that does not answer."""
 
 log = logging.getLogger(__name__)
 
 
 class _Forgetful(logging.handlers.QueueHandler):
-    """Drops lines where nobody takes them, and never complains on the terminal."""
+    """Handler that drops lines when the queue is full, without complaint."""
 
     def enqueue(self, record: logging.LogRecord) -> None:
         try:
@@ -37,9 +36,9 @@ class _Forgetful(logging.handlers.QueueHandler):
 
 
 class _Rotating(logging.handlers.RotatingFileHandler):
-    """Handler that keeps quiet where the disk is full: what matters is reported as an alert.
+    """Handler that ignores write errors, such as a full disk, since those are reported as alerts.
 
-    Files have home's rights, and one that was moved or removed is begun anew.
+    Files get home's permissions; a moved or removed file is created again.
     """
 
     rights = 0o600
@@ -67,13 +66,13 @@ class _Rotating(logging.handlers.RotatingFileHandler):
 
 
 _written: list[tuple[_Forgetful, logging.handlers.QueueListener]] = []
-"""What writes the log that was begun last."""
+"""The active queue handler and listener."""
 
 
 def begin(home: Home) -> None:
-    """Send what the program logs to home/logs/daemon.log, from INFO up, and no longer to another home's.
+    """Log everything from INFO up to home/logs/daemon.log, and no longer to another home's.
 
-    StalledError: it gets no thread.
+    StalledError where no thread can be started.
     """
     end()
     lines: queue.Queue[logging.LogRecord] = queue.Queue(WAITING)
@@ -100,7 +99,7 @@ def begin(home: Home) -> None:
 
 
 def end() -> None:
-    """Write what still waits, and no more."""
+    """Write what is queued and stop logging."""
     while _written:
         sender, listener = _written.pop()
         logging.getLogger().removeHandler(sender)
@@ -108,11 +107,11 @@ def end() -> None:
 
 
 def _died(end: threading.ExceptHookArgs) -> None:
-    """Log a thread of which nobody asks how it ended."""
+    """Log an exception that ended a thread."""
     name = end.thread.name if end.thread else "?"
     log.error("thread %s ended: %s: %s", name, end.exc_type.__name__, end.exc_value)
 
 
 def _unheard(fault: sys.UnraisableHookArgs) -> None:
-    """Log what went wrong where nobody could be told, as in the end of an object."""
+    """Log an exception that Python could not raise, as in `__del__`."""
     log.error("%s %r: %s", fault.err_msg or "exception ignored in", fault.object, repr(fault.exc_value))

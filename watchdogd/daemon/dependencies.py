@@ -1,7 +1,7 @@
-"""Things on which several checks rest: batch system, file systems. A silent one is one cause.
+"""Dependencies of checks: batch system and file systems. One that does not answer is one incident.
 
-Each ground is a check of the daemon's own, `watchdogd/slurm` or `watchdogd/files:/scratch`, and the checks
-that rest on it follow it: what they cannot find out then is noted inside its message.
+Each dependency is a check of the daemon itself, `watchdogd/slurm` or `watchdogd/files:/scratch`. The checks
+that depend on it follow it: what they cannot find out is noted in its message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from watchdogd.daemon.registry.check_factory import Check
 
 PROBE_DEADLINE = 10.0
-"""Seconds after which a file system that was asked for the simplest thing counts as silent."""
+"""Seconds within which a file system must answer a `stat`."""
 _FILES = f"{SELF}/files:"
 _PATHS = ("log", "path", "checkpoints", "pulse")
 _SOURCE = Source("watchdogd.daemon.dependencies", "touch")
@@ -39,7 +39,7 @@ _SOURCE = Source("watchdogd.daemon.dependencies", "touch")
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A file system: where it is mounted, which folders on it the checks look at, and those checks' names."""
+    """File system: mount point, the folders on it that checks read, and those checks' names."""
 
     name: str
     point: str
@@ -48,15 +48,12 @@ class Dependency:
 
 
 def queue_name(backend: str) -> str:
-    """Return the name of the check that says whether a batch system answers."""
+    """Return the name of the check for a batch system."""
     return f"{SELF}/{backend}"
 
 
 def queue_result(snapshot: Snapshot, checks: Sequence[str] = ()) -> Result:
-    """Judge whether the batch system said what runs, on which `checks` rest.
-
-    UNKNOWN: what it hides may be well.
-    """
+    """Judge whether the batch system answers, on which `checks` depend; UNKNOWN where it does not."""
     if snapshot.jobs is not None:
         return ok("the batch system says what runs").ending("the batch system answers again")
     told = unknown(f"{snapshot.trouble}, job state not known")
@@ -64,30 +61,30 @@ def queue_result(snapshot: Snapshot, checks: Sequence[str] = ()) -> Result:
 
 
 def _unwatched(checks: Sequence[str]) -> str:
-    """Name in a line the checks that find nothing out meanwhile, twenty of them; empty where none does."""
+    """Name the checks that cannot be done meanwhile, twenty at most; empty where there are none."""
     shown = [*checks[:20], *(["…"] if len(checks) > 20 else [])]
     return f"cannot be watched meanwhile: {', '.join(shown)}" if shown else ""
 
 
 @dataclass(frozen=True, slots=True)
 class MountMark:
-    """Mark of what is mounted, which changes with it, and where links among the checks' folders lead."""
+    """Hash of the mount table, and where symbolic links among the checks' folders lead."""
 
     mounted: int = 0
     resolved: Mapping[str, str] = field(default_factory=dict)
 
 
 def mounted() -> int:
-    """Return a mark of what is mounted now."""
+    """Return a hash of the mount table."""
     return hash(mount_table())
 
 
 def placed(
     checks: Iterable[Check], before: MountMark | None = None
 ) -> tuple[tuple[Check, ...], dict[str, Dependency], MountMark]:
-    """Return the checks, each following what it rests on, those file systems by name, and the land.
+    """Return the checks, each following its dependencies; the file systems by name; and the mount mark.
 
-    `before` tells where links lead that cannot be followed now.
+    `before` is used for links that cannot be resolved now.
     """
     checks = tuple(map(_bare, checks))
     points, mounts = _points(
@@ -112,14 +109,14 @@ def placed(
 
 
 def _bare(check: Check) -> Check:
-    """Return a check that follows no file system."""
+    """Return the check without its file system dependencies."""
     return replace(check, follows=tuple(name for name in check.follows if not name.startswith(_FILES)))
 
 
 def touch(folders: Iterable[str]) -> str:
-    """Ask for the simplest thing of each folder; runs in a worker. Why none of them answers, or empty.
+    """Call stat and statvfs on each folder (in a worker); return why none answers, or empty.
 
-    A "no" is an answer as well.
+    An ordinary error such as ENOENT is an answer.
     """
     troubles = []
     for folder in folders:
@@ -134,7 +131,7 @@ def touch(folders: Iterable[str]) -> str:
 
 
 class Probes:
-    """File systems that answer, asked where a check that rests on them did not come back."""
+    """Probes of file systems whose checks were late: when each was asked, when it answered."""
 
     def __init__(self) -> None:
         self._late: set[str] = set()
@@ -158,9 +155,9 @@ class Probes:
         now: float,
         wanted: Callable[[str], float | None] = lambda _: None,
     ) -> list[Call]:
-        """Return what is to be asked now: file systems with late or `unsettled` checks, each `every` seconds.
+        """Return calls for file systems with late or `unsettled` checks, at most one each `every` seconds.
 
-        At once where something waits for an answer to a question asked since then: `wanted` says when.
+        A probe is due at once where results wait for an answer to a later one: `wanted` says since when.
         """
         asked = [
             dependency
@@ -183,14 +180,13 @@ class Probes:
         return not fresh(self._asked_at.get(dependency.name, float("-inf")), now, every * 0.9)
 
     def _asked_before(self, dependency: str, since: float | None) -> bool:
-        """Return whether the last question is older than what waits for an answer."""
+        """Return whether the last probe is older than the results that wait for an answer."""
         return since is not None and self._asked_at.get(dependency, float("-inf")) < since
 
     def doubt(self, dependency: Dependency, every: float, now: float) -> Result | None:
-        """Doubt a file system while it is asked: so those that follow a late check wait.
+        """Return an UNKNOWN for a file system that is being probed, so that its late checks wait for it.
 
-        A late check is a first bad result. None where it answered when it was asked of the same in the last
-        rounds: what is missing there stays so.
+        None where it answered in the last rounds: the check's own trouble is then reported as it is.
         """
         lately = fresh(self._answered.get(dependency.name, float("-inf")), now, 2.5 * every)
         if lately or self._silent.get(dependency.name) or self._late.isdisjoint(dependency.checks):
@@ -198,15 +194,15 @@ class Probes:
         return unknown(f"not known yet whether the file system at {dependency.point} answers")
 
     def silent(self, dependency: str) -> bool:
-        """Return whether it did not answer when it was asked last."""
+        """Return whether the last probe got no answer."""
         return self._silent.get(dependency, False)
 
     def answered(self, dependency: str, since: float) -> bool:
-        """Return whether it answered what it was asked at that time or later."""
+        """Return whether it answered a probe made at that time or later."""
         return self._answered.get(dependency, float("-inf")) >= since
 
     def result(self, dependency: Dependency, *, answered: bool, host: str, trouble: str = "") -> Result:
-        """Return what a probe came to; `trouble` is what was said instead of an answer."""
+        """Return the result of a probe; `trouble` is an error said instead of an answer."""
         answered = answered and not trouble
         self._silent[dependency.name] = not answered
         if answered:
@@ -224,7 +220,7 @@ class Probes:
         )
 
     def explains(self, key: str, dependencies: Mapping[str, Dependency]) -> bool:
-        """Return whether a process that hangs does so on a file system of which that is, or will be, told."""
+        """Return whether a hanging process is explained by an incident of a file system, open or to come."""
         return any(
             key == dependency.name or (key in dependency.checks and self._silent.get(dependency.name, True))
             for dependency in dependencies.values()
@@ -232,7 +228,7 @@ class Probes:
 
 
 def dependency_of(place: str) -> str:
-    """Name the file system on which a resolved path lies, or empty; ask the mount table alone."""
+    """Return the check name of a resolved path's file system, or empty; only the mount table is read."""
     mount = mount_of(place, read_mounts(mount_table())) if place.startswith("/") else None
     return _files_name(mount.point) if mount else ""
 
@@ -242,22 +238,17 @@ def _files_name(point: str) -> str:
 
 
 def _folders(check: Check) -> list[str]:
-    """List the folders that a check looks into, wildcards left out."""
+    """Return the folders that a check reads, up to the first wildcard."""
     values = (check.parameters.get(key) for key in _PATHS)
     paths = [path for value in values for path in (value if isinstance(value, list | tuple) else (value,))]
     if check.run is not None and check.entry.declared.jobs:
         paths += [check.run.kill_switch, check.run.home_kill_switch]
     absolute = [path for path in paths if isinstance(path, str) and path.startswith("/")]
-    return [_folder(path) for path in absolute]
-
-
-def _folder(path: str) -> str:
-    """Return the path itself where it may be a folder, else what lies above its first wildcard."""
-    return pathname.wildcard_folder(path) if pathname.is_wild(path) else path
+    return [pathname.wildcard_folder(path) if pathname.is_wild(path) else path for path in absolute]
 
 
 def _points(folders: Iterable[str], before: MountMark) -> tuple[dict[str, str], MountMark]:
-    """Return where the file system of each folder is mounted; links are resolved where time allows."""
+    """Return each folder's mount point; symbolic links are resolved if the file system answers in time."""
     folders = sorted(folders)
     patient = BoundedIO("a file system that a check looks at", deadline=3.0)
     try:

@@ -1,6 +1,6 @@
-"""Watch over what checks depend on, such as a file system, and results deferred until it is known to answer.
+"""Watch over the dependencies of checks, and results deferred until a dependency is known to answer.
 
-Where a whole file system is silent, that is one cause, reported once, and its checks are UNKNOWN. Else each
+A file system that does not answer is one incident, reported once, and its checks are UNKNOWN. Otherwise each
 result is reported as it is. The outcome does not depend on which check notices first.
 """
 
@@ -21,12 +21,12 @@ from watchdogd.plugin import Result, Status
 from watchdogd.system.clock import fresh
 
 LONGEST = 120.0
-"""Seconds after which it is told as it is, should nobody have found out."""
+"""Seconds after which a deferred result is reported even if its file system is still in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Deferred:
-    """Last results of a check, on which file systems it rests, and when it began to say so."""
+    """Newest results of a check, the file systems it depends on, and when the first was deferred."""
 
     dependencies: tuple[str, ...]
     seen: tuple[Observation, ...]
@@ -34,29 +34,29 @@ class _Deferred:
 
 
 class DeferredResults:
-    """Results that are kept back, by check, the newest."""
+    """Newest deferred results, by check."""
 
     def __init__(self) -> None:
         self._kept: dict[str, _Deferred] = {}
 
     @property
     def checks(self) -> frozenset[str]:
-        """Return those of which something is kept."""
+        """Return the checks with deferred results."""
         return frozenset(self._kept)
 
     def keep(
         self, check: str, dependencies: tuple[str, ...], seen: tuple[Observation, ...], now: float
     ) -> None:
-        """Keep what a check said instead of what is kept of it."""
+        """Replace the deferred results of a check."""
         before = self._kept.get(check)
         self._kept[check] = _Deferred(dependencies, seen, before.since if before else now)
 
     def drop(self, check: str) -> None:
-        """Forget what is kept of a check: it had an answer after all."""
+        """Drop the deferred results of a check that has an answer by now."""
         self._kept.pop(check, None)
 
     def open(self, dependency: str) -> float | None:
-        """Return since when something waits for a word of this file system; None where nothing does."""
+        """Return since when results have waited for this file system; None: none do."""
         return min(
             (kept.since for kept in self._kept.values() if dependency in kept.dependencies), default=None
         )
@@ -64,16 +64,15 @@ class DeferredResults:
     def release(
         self, silent: Callable[[str], bool], answered: Callable[[str, float], bool], now: float
     ) -> dict[str, tuple[Observation, ...]]:
-        """Return what may be judged now, by check.
+        """Return the results that may be judged now, by check.
 
-        `silent` says whether a file system is known to be, `answered` whether it was asked at a time or
-        later, and did answer.
+        `silent`: the file system's last probe got no answer; `answered`: one at that time or later got one.
         """
         found = {}
         for check, kept in list(self._kept.items()):
             if any(silent(dependency) for dependency in kept.dependencies):
                 found[check] = tuple(_blind(seen) for seen in kept.seen)
-            elif _over(kept, now) or all(
+            elif not fresh(kept.since, now, LONGEST) or all(
                 answered(dependency, kept.since) for dependency in kept.dependencies
             ):
                 found[check] = kept.seen
@@ -83,18 +82,14 @@ class DeferredResults:
         return found
 
 
-def _over(kept: _Deferred, now: float) -> bool:
-    return not fresh(kept.since, now, LONGEST)
-
-
 def _blind(seen: Observation) -> Observation:
-    """Return the same as something that cannot be found out."""
+    """Return an observation that had no answer as UNKNOWN."""
     result = seen.result
     return replace(seen, result=replace(result, status=Status.UNKNOWN)) if result.unanswered else seen
 
 
 class DependencyWatch:
-    """Asks through `workers`, beside the checks; what each ground said last is in `latest`, as of checks."""
+    """Prober of dependencies through `workers`; keeps their newest observations in `latest`."""
 
     def __init__(
         self, workers: WorkerPool, latest: dict[str, tuple[Observation, ...]], clock: Callable[[], float]
@@ -109,7 +104,7 @@ class DependencyWatch:
         self._doubts: list[Observation] = []
 
     def begin(self, setup: Setup, alerts: AlertState, now: float) -> None:
-        """Begin a round: ask what was silent before."""
+        """Begin a round: probe what did not answer before."""
         self._setup = setup
         self._unsettled = frozenset(
             state.check
@@ -119,14 +114,14 @@ class DependencyWatch:
         self._ask(setup, now)
 
     def queue(self, snapshot: Snapshot) -> Observation:
-        """Observe what a look at a batch system says of it."""
+        """Return the observation of a batch system's check for a new snapshot."""
         name = queue_name(snapshot.backend)
         checks = self._setup.checks if self._setup else ()
         resting = [check.name for check in checks if name in check.follows]
         return self._said(name, queue_result(snapshot, resting))
 
     def take(self, reply: Reply) -> Observation | None:
-        """Observe what a file system said; None where the reply is none of ours."""
+        """Return the observation of a file system's check; None where the reply is of another call."""
         dependency = self._setup.files.get(reply.key) if self._setup else None
         if dependency is None or self._setup is None:
             return None
@@ -137,10 +132,10 @@ class DependencyWatch:
         return self._said(dependency.name, result)
 
     def confirmed(self, check: Check, seen: tuple[Observation, ...]) -> tuple[Observation, ...]:
-        """Return what a check said, where it may be judged at once.
+        """Return observations that may be judged at once.
 
-        Where it had no answer, its file systems are asked first, and those on which what it started hangs;
-        `settled` tells what came of it.
+        Those without an answer are deferred: the check's file systems are probed first, as are those on
+        which its processes hang; `settled` returns them later.
         """
         nothing = any(each.result.unanswered for each in seen)
         self._probes.note(check.name, late=nothing)
@@ -158,16 +153,16 @@ class DependencyWatch:
         return ()
 
     def settled(self) -> dict[str, tuple[Observation, ...]]:
-        """Return what had no answer, by check, once it is known whether its file system does; ask again."""
+        """Return deferred results that may be judged now, by check; probe what is still in doubt."""
         if self._setup is not None:
             self._ask(self._setup, self._clock())
         return self._deferred.release(self._probes.silent, self._probes.answered, self._clock())
 
     def policies(self) -> Mapping[str, AlertPolicy]:
-        """Return how each check is judged.
+        """Return the alert policies of all checks.
 
-        While what it started hangs on a file system it follows that one too, though nothing in its
-        configuration says that it looks there (a drop-in).
+        A check whose process hangs on a file system follows that one too, even if its configuration does not
+        name it (a drop-in).
         """
         if self._setup is None:
             return {}
@@ -180,7 +175,7 @@ class DependencyWatch:
         return {**known, **more} if more else known
 
     def _hanging(self) -> dict[str, tuple[str, ...]]:
-        """Return, by check, the file systems of ours on which processes of it hang in the kernel."""
+        """Return, by check, the file systems on which processes of it hang in the kernel."""
         files = self._setup.files if self._setup else {}
         found: dict[str, tuple[str, ...]] = {}
         for stuck in self._workers.stuck:
@@ -190,14 +185,15 @@ class DependencyWatch:
         return found
 
     def doubts(self) -> list[Observation]:
-        """Return what is being found out since the last call."""
+        """Return the doubts about file systems that came up since the last call."""
         doubts, self._doubts = self._doubts, []
         return doubts
 
     def stuck(self) -> tuple[list[Observation], list[UnkillableProcesses]]:
-        """Repeat, once an interval, what was found of what hangs in the kernel and cannot be asked again.
+        """Return old observations to repeat, and hanging processes that no incident explains.
 
-        Also what hangs there and is not told otherwise: neither by its own check nor by what that rests on.
+        A check whose process hangs in the kernel cannot run again: once an interval its last result is
+        repeated.
         """
         if self._setup is None:
             return [], []
@@ -213,7 +209,7 @@ class DependencyWatch:
         return again, [each for each in rest if not self._probes.explains(each.key, files)]
 
     def _tells(self, key: str, setup: Setup) -> bool:
-        """Return whether the check that asked for what hangs reports it: it is judged, and bad."""
+        """Return whether the check of a hanging call reports a fault already."""
         check = _speaker(key)
         bad = any(seen.result.status is not Status.OK for seen in self._latest.get(check, ()))
         return bad and check in setup.policies
@@ -237,6 +233,6 @@ class DependencyWatch:
 
 
 def _speaker(key: str) -> str:
-    """Return the check that reports what the Call of this key found."""
+    """Return the check that reports the result of the call with this key."""
     backend = looked_at(key)
     return queue_name(backend) if backend else key

@@ -1,4 +1,4 @@
-"""The morning message at its time of day: once a day, and once after a downtime."""
+"""The morning message (digest), sent once a day at its time, and once after a downtime."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from watchdogd.system.smallfile import parse_json
 from watchdogd.system.times import LOCAL_ZONE, CronTimes, zone_named
 
 DEADLINE = 300.0
-"""Seconds that making it may take."""
+"""Seconds within which the digest must be made."""
 AHEAD = 60.0
-"""Seconds by which a file server's clock may be ahead of ours."""
+"""Seconds by which a file server's clock may be ahead of this machine's."""
 MARK = ".digest"
-"""The file whose time says when the last one went."""
+"""File of home whose modification time is when the last digest was sent."""
 
 log = logging.getLogger(__name__)
 
 
 def is_due(section: DigestSection, zone: tzinfo, last: float, now: float) -> bool:
-    """Return whether its time came since the `last` one."""
+    """Return whether the time of day has come since the `last` digest."""
     hour, _, minute = section.at.partition(":")
     return CronTimes(f"{int(minute)} {int(hour)} * * *", zone).following(last) <= now
 
 
 def morning_messages(parts: Wiring, now: float) -> list[Notification]:
-    """Return the message for each channel where it is due, stored; it never raises for home or history."""
+    """Return the stored message for each channel if it is due. Errors of home or history are logged only."""
     config = parts.engine.setup.config
     if config.digest is None or parts.storage.unread:
         return []
@@ -53,7 +53,7 @@ def morning_messages(parts: Wiring, now: float) -> list[Notification]:
 
 
 def _last(home: Home, now: float) -> float:
-    """Return when the last one went; now where there was none, or it is ahead: the clock was set back."""
+    """Return when the last digest was sent; now if there was none, or the clock was set back since."""
     try:
         if (last := (home.path / MARK).stat().st_mtime) <= now + AHEAD:
             return last
@@ -64,7 +64,7 @@ def _last(home: Home, now: float) -> float:
 
 
 def _made(parts: Wiring, now: float) -> list[Notification]:
-    """Have it made by a process of its own, as the page is. ValueError where that fails."""
+    """Make the digest in a process of its own. ValueError where that fails."""
     config, home = parts.engine.setup.config, parts.home
     argv = (sys.executable, "-P", "-m", "watchdogd", "digest", "--json", "--home", str(home.path))
     answer = command.ask(argv, deadline=DEADLINE)

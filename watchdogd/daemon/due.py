@@ -1,4 +1,4 @@
-"""Checks that are due now, when the next one is, and the rechecks of a tick: pure."""
+"""Selection of due checks, the time of the next one, and the rechecks of a tick. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from watchdogd.incidents.confirmation import pending
 from watchdogd.incidents.models import AlertPolicy, AlertState
 
 SLACK = 1.0
-"""Seconds that a check may run early, so that checks of one cadence meet in one round."""
+"""Seconds that a check may start early, so that checks of the same interval share a round."""
 
 
 def due(
@@ -20,28 +20,25 @@ def due(
     now: float,
     sooner: Mapping[str, float] | None = None,
 ) -> tuple[Check, ...]:
-    """List the checks to start now: never started, or one cadence ago; each once, however long overdue.
+    """Return checks that never started or started one interval ago; each once, however long overdue.
 
-    `started` are the times of the last starts, by name. One that seems to have started in the future (the
-    clock was set back) is due. `outstanding` checks still run and are not started again. `sooner` maps
-    checks whose result needs confirming to a shorter cadence in seconds.
+    `started`: last start times by name; one in the future (the clock was set back) makes a check due.
+    `outstanding` checks are still running and are left out. `sooner`: shorter intervals in seconds, for
+    checks whose result needs confirmation.
     """
     sooner = sooner or {}
     return tuple(
         check
         for check in checks
         if check.name not in outstanding
-        and _next(check, started, now, sooner.get(check.name, check.every)) <= now + _slack(check)
+        and _next(check, started, now, sooner.get(check.name, check.every))
+        <= now + min(SLACK, check.every / 20)
     )
 
 
 def next_due(checks: Iterable[Check], started: Mapping[str, float], now: float) -> float:
-    """Return when the next check is due by its cadence; an hour ahead where there is none."""
+    """Return when the next check is due; an hour ahead where there is none."""
     return min((_next(check, started, now, check.every) for check in checks), default=now + 3600.0)
-
-
-def _slack(check: Check) -> float:
-    return min(SLACK, check.every / 20)
 
 
 def _next(check: Check, started: Mapping[str, float], now: float, every: float) -> float:
@@ -54,40 +51,40 @@ def _next(check: Check, started: Mapping[str, float], now: float, every: float) 
 
 
 LONGEST = 60.0
-"""Seconds from one look to the next, at most."""
+"""Maximum seconds between rechecks."""
 SHARE = 0.8
-"""The share of the time from one tick to the next within which the last look begins."""
+"""Share of the time between two ticks within which the last recheck begins."""
 RESERVE = 150.0
-"""Seconds before a link's end that are kept free for what has to be sent and done then."""
+"""Seconds before a link's end that are kept for sending and actions."""
 LEAST = 1.0
-"""Seconds that must lie between two looks: sooner, the second one sees what the first one saw."""
+"""Minimum seconds between two rechecks: sooner, a check would see the same again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rechecks:
-    """Times of rechecks: every so many seconds, none after `until` (seconds since the epoch)."""
+    """Schedule of rechecks: one `every` so many seconds, none after `until` (seconds since the epoch)."""
 
     every: float
     until: float
 
     @classmethod
     def of_tick(cls, interval: float, begin: float, step: float, left: float) -> Rechecks:
-        """Return the rechecks of a tick that began at `begin` and is followed after `step` seconds.
+        """Return the rechecks of a tick that began at `begin`; the next tick follows `step` seconds later.
 
-        Its link, if it is one, ends in `left` seconds.
+        `left`: seconds until its link ends, infinite without one.
         """
         every = max(min(interval, LONGEST), LEAST)
         return cls(every, begin + min(SHARE * step, left - RESERVE))
 
     def pause(self, now: float) -> float:
-        """Return seconds until the next recheck; 0 where there is no time for one."""
+        """Return seconds until the next recheck; 0 where no time is left for one."""
         return self.every if now + self.every <= self.until else 0.0
 
 
 def unconfirmed(
     alerts: AlertState, policies: Mapping[str, AlertPolicy], checks: Iterable[Check], now: float
 ) -> frozenset[str]:
-    """List, by name, the checks to run again: their result is new and bad, or a dependency's is."""
+    """Return the names of checks to run again: their result, or a dependency's, is bad and unconfirmed."""
     doubtful = {
         state.check
         for state in alerts.states.values()

@@ -1,7 +1,7 @@
-"""Housekeeping of each hour and day: old numbers are thinned, a backup is made, old files are removed.
+"""Hourly and daily housekeeping: aggregating old readings, backing up the history, removing old files.
 
-Removed are outputs of drop-in jobs and rotated logs in logs/, drafts that a crash left, heartbeats of
-processes that are long gone, samples and stacks that nobody renews or fetches.
+Old files are outputs of drop-in jobs, rotated logs, temporary files left by a crash, and heartbeats, samples
+and stacks that are no longer renewed or fetched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from watchdogd.system.clock import fresh
 DRAFTS = 86400.0
 BEATS = 7 * 86400.0
 LEFT = 86400.0
-"""Seconds after which drafts, heartbeats that nobody renews, and samples, stacks and requests for them go."""
+"""Seconds after which temporary files, heartbeats, and samples, stacks and stack requests are removed."""
 _OUTPUT = re.compile(r"cron\..+-\d+\.(?:out|err)|(?:daemon|link)\.log\.\d+")
 _STACKS = re.compile(r"(?!\.).+\.stacks(?:-request|\.[^.]+\.\d+\.(?:txt|json))")
 _DRAFT = re.compile(r"\..+\.\d+\.(?:[0-9a-f]{8}|new)")
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def clean_up(home: Home, keep_logs: float, now: float) -> int:
-    """Remove what is too old; returns how many files went. What cannot be removed stays."""
+    """Remove old files; return their number. Files that cannot be removed stay."""
     places: list[tuple[Path, float, Callable[[str], bool]]] = [
         (home.logs, keep_logs, lambda name: bool(_OUTPUT.fullmatch(name))),
         (home.inbox, BEATS, lambda name: kind_of(name) == "beat"),
@@ -50,7 +50,7 @@ def clean_up(home: Home, keep_logs: float, now: float) -> int:
 
 
 def is_draft(name: str) -> bool:
-    """Return whether it is the name of a file that was still being written: of home, draft or the Guard."""
+    """Return whether it is the name of a temporary file of an atomic write."""
     return bool(_DRAFT.fullmatch(name))
 
 
@@ -66,7 +66,7 @@ def _remove(folder: Path, before: float, wanted: Callable[[str], bool]) -> int:
 
 
 def _is_old(entry: os.DirEntry[str], before: float) -> bool:
-    """Return whether this is a plain file of an age; never what a link leads to."""
+    """Return whether it is a plain file, not a link, older than that."""
     try:
         found = entry.stat(follow_symlinks=False)
     except OSError:
@@ -75,27 +75,27 @@ def _is_old(entry: os.DirEntry[str], before: float) -> bool:
 
 
 HOUR, DAY = 3600.0, 86400.0
-"""Seconds. A link may live for less: when each was done last is kept in home, by a file's own time."""
+"""Seconds. A link may live for less, so the time of the last run is kept as a file's time in home."""
 PATIENCE = 20.0
-"""Seconds for taking old files away; what is left goes the next day."""
+"""Seconds for removing old files; the rest is removed the next day."""
 _DAILY, _HOURLY = ".chores", ".thinning"
 
 
 def do_chores(parts: Wiring, now: float) -> None:
-    """Do those that are due; never raises for what home or its history does."""
+    """Do the housekeeping that is due; errors of home or history are logged only."""
     config = parts.engine.setup.config
     daily, hourly = _due(parts, _DAILY, DAY, now), _due(parts, _HOURLY, HOUR, now)
     if daily:
         _one("the backup", parts.storage.back_up)
-    if hourly:  # what is not folded yet is gone through for every forecast, each round
+    if hourly:  # readings not yet aggregated slow every forecast down
         _one("the thinning of old numbers", partial(parts.storage.thin, config.history.keep))
     if daily:
         _sweep(parts.home, config, now)
 
 
 def _sweep(home: Home, config: Config, now: float) -> None:
-    """Take away what is old."""
-    files = BoundedIO(str(home.path), PATIENCE)  # of its own: it may be slow where thousands go
+    """Remove old files and old evidence."""
+    files = BoundedIO(str(home.path), PATIENCE)  # a thread of its own: removing thousands is slow
     sweep = partial(clean_up, home, config.daemon.keep_logs, now)
     _one("the removal of old files", partial(files.attempt, sweep))
     sweep = partial(evidence.sweep, home, config.history.keep, now)
@@ -104,7 +104,7 @@ def _sweep(home: Home, config: Config, now: float) -> None:
 
 
 def _one(chore: str, do: Callable[[], object]) -> None:
-    """Do one of them; what fails is tried again when it is due again, and holds up no other."""
+    """Run one chore; a failed one is tried again when it is next due, and stops no other."""
     try:
         do()
     except WatchdogError as error:
@@ -112,7 +112,7 @@ def _one(chore: str, do: Callable[[], object]) -> None:
 
 
 def _due(parts: Wiring, mark: str, every: float, now: float) -> bool:
-    """Return whether it is time again, and set the mark anew: a fault is not met again and again."""
+    """Return whether it is due, and set its mark at once, so that a failure is not repeated each round."""
     try:
         return parts.patient.attempt(partial(_taken, parts.home, mark, every, now))
     except (WatchdogError, OSError) as error:

@@ -1,7 +1,7 @@
-"""Taking in what people handed in: each paper once, and it is removed only when what came of it is stored.
+"""Reading the inbox: each submission is taken once, and removed only when its effect is stored.
 
-In the inbox of a group only its author, and home's owner, may remove a paper. Where the daemon is neither, it
-stays, and `.taken.json` says to all daemons after this one that it was taken.
+In a group's inbox only the author and home's owner may remove a submission. Where the daemon is neither, it
+stays, and `.taken.json` records for all later daemons that it was taken.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TAKEN = ".taken.json"
 
 
 class InboxReader:
-    """The inbox as the rounds see it. `trouble` is what is wrong with it, or empty."""
+    """Reader of home's inbox. `trouble`: why it cannot be read in full, or empty."""
 
     def __init__(self, home: Home, patient: BoundedIO) -> None:
         self._home = home
@@ -32,16 +32,15 @@ class InboxReader:
         self.trouble = ""
 
     def take(self) -> list[Submission]:
-        """Return the papers that no earlier round has taken."""
+        """Return submissions that were not taken before."""
         try:
             submissions, complaints = self._patient.attempt(partial(inbox.take, self._home))
         except (WatchdogError, OSError) as error:
             if isinstance(error, NotADirectoryError):
                 self.trouble = str(no_folder(self._home.inbox).strerror)
             else:
-                self.trouble = (
-                    f"{self._home.inbox} cannot be read: {getattr(error, 'strerror', None) or error}"
-                )
+                why = getattr(error, "strerror", None) or error
+                self.trouble = f"{self._home.inbox} cannot be read: {why}"
             return []
         self.trouble = "; ".join(complaints)[:500]
         known = self._patient.attempt(partial(stored, self._home)) if submissions else frozenset()
@@ -52,7 +51,7 @@ class InboxReader:
         return fresh
 
     def settle(self) -> None:
-        """Remove what was taken: it is stored. WatchdogError or OSError where home does not let us."""
+        """Remove submissions whose effect is stored. WatchdogError or OSError where home forbids it."""
         for path, submission in list(self._taken.items()):
             try:
                 self._patient.attempt(partial(inbox.remove, submission))
@@ -68,7 +67,7 @@ class InboxReader:
 
 
 def stored(home: Home) -> frozenset[str]:
-    """Return the names of the papers that a daemon took, and could not remove."""
+    """Return the names of submissions that were taken and could not be removed."""
     try:
         names = json.loads(read_plain(home.path / _TAKEN))
         return frozenset(name for name in names if isinstance(name, str))
@@ -77,6 +76,6 @@ def stored(home: Home) -> frozenset[str]:
 
 
 def _store(home: Home, name: str) -> None:
-    """Store one more; those that are gone are left out. OSError."""
+    """Record one more such name; names of removed files are dropped. OSError."""
     names = [each for each in stored(home) if os.path.lexists(home.inbox / each)]
     home.write(home.path / _TAKEN, json.dumps(sorted({*names, name})) + "\n")

@@ -1,4 +1,4 @@
-"""Trend of the number that an incident is about, for its message."""
+"""Trend of an incident's metric, for its message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SPAN = 86_400.0
 AT_ONCE = 10
-"""Events of one round that ask the history for theirs, whether it has one or not."""
+"""Events of one round whose trend is looked up."""
 _SHOWN = (EventKind.OPENED, EventKind.WORSE, EventKind.REMINDER, EventKind.ESCALATION)
 
 
@@ -28,10 +28,10 @@ def with_trends(
     latest: Mapping[str, Iterable[Observation]],
     series: Series,
 ) -> tuple[IncidentEvent, ...]:
-    """Return the events, with the course of the last day among their notes.
+    """Return the events with a sparkline of the last day among their notes.
 
-    It is of the metric that their check declares, in its unit by the check's `latest` results; in a storm
-    only the first events have it.
+    It shows the metric that the check declares, in the unit of its `latest` results; of many events only the
+    first AT_ONCE have one.
     """
     known = {check.name: trend for check in checks if (trend := check.entry.declared.trend)}
     found, left = [], AT_ONCE
@@ -48,7 +48,7 @@ def _with_trend(
     latest: Mapping[str, Iterable[Observation]],
     series: Series,
 ) -> IncidentEvent:
-    """Return the event with its course, where there is one and it can be read."""
+    """Return the event with its sparkline, if there are readings."""
     if event.incident is None:
         return event
     metric = metrics[event.check]

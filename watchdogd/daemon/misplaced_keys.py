@@ -1,4 +1,4 @@
-"""Tables to which a misplaced key of config.toml belongs, by the models and plugins' parameters."""
+"""Hints for unknown keys of config.toml: the key meant, or the table where it belongs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _KINDS = {"run": "runs", "disk": "disks"}
 _WATCHED = [(kind, NAME) for kind in _KINDS.values()]
 _AT_MOST = 3
 _SURE = 0.8
-"""A name as near as this is a slip of the pen, even where the word is a key of another table."""
+"""Similarity from which a key counts as a typing error, even if another table has the key."""
 
 
 def explained(error: UnknownKeyError) -> UnknownKeyError:
-    """Add to an error what was meant, or where the key belongs."""
+    """Return the error with a hint."""
     meant = hint(error.where, error.key, error.known)
     return UnknownKeyError(error.found, meant, error.where, error.key, error.known)
 
 
 def hint(where: Sequence[str], key: str, known: list[str], plugins: Iterable[PluginEntry] = ()) -> str:
-    """Say what was meant by a key that the table at the path `where` does not know.
+    """Return a hint for a key that the table `where` does not know.
 
-    That is one of the `known`, or where it belongs; `plugins` are all that there are, of the user's too.
+    It names one of the `known` keys, or the table that has it; `plugins` are the user's plugins.
     """
     if slip := get_close_matches(key, known, n=1, cutoff=_SURE):
         return f"; did you mean '{slip[0]}'?"
@@ -38,7 +38,7 @@ def hint(where: Sequence[str], key: str, known: list[str], plugins: Iterable[Plu
 def place(where: Sequence[str], key: str, plugins: Iterable[PluginEntry] = ()) -> str:
     """Return `; its place is [runs.run-17.checks.log_staleness] grace`, or nothing.
 
-    Of several the nearest, and what is watched: thresholds stand there.
+    Of several tables the nearest are named, and those of runs and disks, which have the thresholds.
     """
     entries = {entry.name: entry for entry in (*built_in(), *plugins)}
     found = [each for each in (*tables(), *_of_plugins(entries.values())) if key in each.keys]
@@ -53,12 +53,12 @@ def place(where: Sequence[str], key: str, plugins: Iterable[PluginEntry] = ()) -
 
 
 def _condition(given: list[str]) -> str:
-    """Say what else the table must have for this key; nothing where all channels have it."""
+    """Return which channel types have the key, in parentheses; empty where all have it."""
     return f" ({' or '.join(given)})" if all(given) and len(given) < len(channel_types()) else ""
 
 
 def home_of(entry: PluginEntry) -> str:
-    """Return the table in which a plugin's parameters stand."""
+    """Return the table of a plugin's parameters."""
     if kind := _KINDS.get(entry.declared.watches):
         return f"[{kind}.{NAME}.checks.{entry.name}]"
     run = ' and run = "..."' if "run" in entry.wants else ""
@@ -66,7 +66,7 @@ def home_of(entry: PluginEntry) -> str:
 
 
 def _of_plugins(entries: Iterable[PluginEntry]) -> Iterator[Table]:
-    """List the tables of the plugins' parameters, without those that the run's or disk's own keys set."""
+    """Yield the tables of plugins' parameters, without keys that the run's or disk's table sets."""
     shared = tuple(key for key in CheckSection.model_fields if key not in ("plugin", "run"))
     brought: dict[str, list[str]] = {kind: [] for kind in _KINDS.values()}
     for entry in entries:

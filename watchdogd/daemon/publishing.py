@@ -1,10 +1,10 @@
-"""Files written for others beside the rounds: the page, numbers for Prometheus, each run's status line."""
+"""Files written for other programs: the HTML page, metrics for Prometheus, each run's status line."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from watchdogd.batch import run_models
@@ -25,13 +25,13 @@ from watchdogd.web.columns import STATE_WORDS
 from watchdogd.web.metrics import metrics_text
 
 DEADLINE = 300.0
-"""Seconds that making the page may take; it is made by a process of its own."""
+"""Seconds for making the page, in a process of its own."""
 READABLE = 0o644
-"""node_exporter is another user."""
+"""Permissions of the metrics file: node_exporter runs as another user."""
 
 
 class _Places:
-    """Files anywhere on the file systems; one that hangs holds up no other."""
+    """Base of writers to arbitrary paths, each with its own BoundedIO: one that hangs delays no other."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -48,10 +48,10 @@ class _Places:
 
 
 class Publisher(_Places):
-    """Writes the files of `[report]` and `[prometheus]`."""
+    """Writer of the files of `[report]` and `[prometheus]`."""
 
     def publish(self, setup: Setup, now: float) -> str:
-        """Write what is due; return what failed, in one line, or nothing."""
+        """Write files that are due; return what failed, in one line, or empty."""
         return "; ".join(filter(None, (self._report(setup, now), self._textfile(setup))))
 
     def _report(self, setup: Setup, now: float) -> str:
@@ -85,7 +85,7 @@ class Publisher(_Places):
 
 
 def _written(path: str) -> float:
-    """Return the file's modification time; minus infinity where there is none."""
+    """Return a file's modification time; minus infinity where it does not exist."""
     try:
         return os.stat(path).st_mtime
     except FileNotFoundError:
@@ -93,14 +93,14 @@ def _written(path: str) -> float:
 
 
 LENGTH = 500
-"""Characters of a line, at most."""
+"""Maximum characters of a line."""
 
 
 class StatusLines(_Places):
-    """Writes the files of `[runs.NAME] pulse`."""
+    """Writer of the `pulse` files of runs."""
 
     def beat(self, context: RemediationContext, now: float) -> str:
-        """Write a line to each run's `pulse` file; return what failed, in one line, or nothing."""
+        """Append a line to each run's `pulse` file; return what failed, in one line, or empty."""
         wanted = {run: section.pulse for run, section in context.setup.config.runs.items() if section.pulse}
         failed = (
             self._append(absolute(self._home, path), line(run, *_said(context, run), now))
@@ -119,30 +119,22 @@ class StatusLines(_Places):
 
 
 def line(run: str, state: str, results: Sequence[Result], now: float) -> str:
-    """Return `TIME [STATUS] RUN: STATE; summaries` as in alerts: what is wrong, worst first, else all.
+    """Return `TIME [STATUS] RUN: STATE; summaries`: faults, worst first, or else all summaries.
 
     UNKNOWN as long as no check has answered.
     """
-    worst = max(
-        (result.status for result in results),
-        key=lambda status: status.severity,
-        default=Status.UNKNOWN,
-    )
+    worst = max((each.status for each in results), key=lambda each: each.severity, default=Status.UNKNOWN)
     wrong = [result for result in results if result.status is not Status.OK]
-    shown = sorted(wrong, key=lambda result: -result.status.severity) or [
-        result for result in results if not result.subject
-    ]
-    said = _joined(result.summary for result in shown) or "no check has answered yet"
+    shown = sorted(wrong, key=lambda result: -result.status.severity)
+    shown = shown or [result for result in results if not result.subject]
+    said = "; ".join(dict.fromkeys(filter(None, (each.summary for each in shown))))
+    said = said or "no check has answered yet"
     does = f"{STATE_WORDS.get(state, state)}; " if state else ""
     return f"{local_time(now)} {one_line(f'[{worst.name}] {run}: {does}{said}', LENGTH)}"
 
 
-def _joined(summaries: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(filter(None, summaries)))
-
-
 def _said(context: RemediationContext, run: str) -> tuple[str, list[Result]]:
-    """Return the run's state, and what its checks said last, in their order."""
+    """Return the run's state, and the newest results of its checks in order."""
     own = (check.name for check in context.setup.checks if check.run_name == run)
     seen = [each for name in own for each in context.latest.get(name, ())]
     return run_models.run_state(map(observation_json, seen)), [each.result for each in seen]

@@ -1,8 +1,8 @@
-"""Actions that watchdogd takes by itself: ordered and recorded in one round, reported in a later one.
+"""Remediation: actions on incidents, begun in one round and reported in a later one.
 
-A round never waits for an action. What is begun is stored with the round that decided it, before it is done;
-where it cannot be stored, only what is harmless is done. So nothing that ends a job is done twice, whatever
-ends the daemon: what a crash leaves open is told as that.
+A round never waits for an action. An action is recorded in the history before it begins; where that fails,
+only harmless ones begin. So no action that ends a job is done twice, whatever ends the daemon: one that a
+crash interrupted is reported as lost.
 """
 
 from __future__ import annotations
@@ -37,16 +37,15 @@ from watchdogd.remediation.policy import ActionLimits, ActionRequest, decide, fo
 from watchdogd.units import iso
 
 KEPT = f"{SELF}/actions"
-"""The name under which the actions are kept among what the checks remember."""
+"""Name under which action records are stored among the checks' memories."""
 
 log = logging.getLogger(__name__)
 
 
 class Remediation:
-    """Memory of the actions, and what orders and reports them.
+    """Action records of all incidents, and the orders and reports of a round.
 
-    `kept` is what was remembered, as JSON text. `dry`: nothing is done, what would be is reported; `certain`:
-    see Rules.
+    `kept`: the stored records, as JSON. `dry`: actions are reported, not done; `certain`: see ActionLimits.
     """
 
     def __init__(self, home: Home, kept: str, *, dry: bool, certain: bool) -> None:
@@ -57,15 +56,15 @@ class Remediation:
         self._details: dict[tuple[int, str, str], str] = {}
         self._fresh: list[ActionTask] = []
         self._deferred: set[tuple[int, str, str]] = set()
-        """Keys of what was ordered last and could not begin: nobody waits for its outcome."""
+        """Keys of actions that could not begin; no report waits for them."""
         self.pending: list[dict[str, Any]] = []
-        """What is under way or to come, as status.json has it."""
+        """Actions under way or to come, as in status.json."""
         self._executor = Executor(do)
         self._ending = threading.Event()
 
     @property
     def busy(self) -> bool:
-        """Return whether something is under way, or waits to be told."""
+        """Return whether actions are under way or unreported."""
         return self._executor.busy
 
     def step(
@@ -77,9 +76,9 @@ class Remediation:
         *,
         ordering: bool = True,
     ) -> tuple[tuple[IncidentEvent, ...], dict[str, str]]:
-        """Return the round's events with what is to be reported of actions, and what is to be kept with it.
+        """Return the round's events with reports on actions, and the memory to store with the round.
 
-        `ordering`: new actions may be ordered; `begin` then has to follow.
+        `ordering`: new actions may be ordered; `begin` must be called afterwards.
         """
         before = self._records
         self._take_reports(now)
@@ -96,7 +95,7 @@ class Remediation:
         return events + notices, {} if self._records == before else {KEPT: kept}
 
     def begin(self, *, stored: bool) -> None:
-        """Begin what was ordered, once the round is stored. What is not harmless waits where it is not."""
+        """Begin the ordered actions once the round is stored; otherwise only the harmless ones."""
         self._deferred.clear()
         for task in self._fresh:
             if stored or task.record.action.harmless:
@@ -108,25 +107,23 @@ class Remediation:
         self._fresh = []
 
     def wait(self, patience: float) -> bool:
-        """Return whether outcomes come within `patience` seconds; `step` then takes them in."""
+        """Return whether an action ends within `patience` seconds; call `step` then."""
         return patience > 0 and self._executor.wait(patience)
 
     def end(self) -> None:
-        """Wait no longer: a program that still runs is ended, and its outcome told."""
+        """Kill programs that are still running; their outcome is reported."""
         self._ending.set()
 
     def hand_over(self) -> None:
-        """Leave in the inbox what came of our actions, since somebody else acts now."""
+        """Submit the outcomes of actions to the inbox, for the daemon that has the lease now."""
         for report in self._executor.reports():
             record, text = report.record, report.outcome.text
             state = DONE if report.outcome.ok else FAILED
-            with contextlib.suppress(OSError):  # then the other one tells that it is not known
+            with contextlib.suppress(OSError):  # the other daemon then reports them as lost
                 submit(
                     str(self._home.inbox), "deed", str(record.incident), run=record.run,
                     incident=record.incident, action=record.action.label, state=state, outcome=text,
                 )  # fmt: skip
-
-    # ------------------------------------------------------------------ what came of actions
 
     def _take_reports(self, now: float) -> None:
         for record, outcome in self._executor.reports():
@@ -135,7 +132,7 @@ class Remediation:
             self._end(record, state, outcome.text, now, outcome)
 
     def _take_submissions(self, submissions: Iterable[Submission]) -> None:
-        """Take in the ends of actions that an earlier daemon began and reported through the inbox."""
+        """Record the outcomes that an earlier daemon submitted through the inbox."""
         for submission in submissions:
             for record in self._records if submission.kind == "deed" else ():
                 if not record.ended and submission.record == (
@@ -147,7 +144,7 @@ class Remediation:
                     self._end(record, state, submission.outcome, submission.at)
 
     def _settle_lost(self, now: float) -> None:
-        """Settle actions begun by a daemon that is gone: what is harmless is done again, the rest is told."""
+        """Settle actions of a daemon that is gone: harmless ones are done again, others reported as lost."""
         for record in self._records:
             if record.ended or self._executor.has(record) or abs(now - record.at) <= LATE:
                 continue
@@ -177,9 +174,9 @@ class Remediation:
     def _outcomes(
         self, context: RemediationContext, mentioned: Collection[tuple[int, str]], now: float
     ) -> Iterator[IncidentEvent]:
-        """Report what came of all that was done about an incident in one message, once nothing goes on.
+        """Yield one notice for all actions on an incident, once none is under way.
 
-        What is `mentioned` of in this round anyway has it in that message.
+        Actions whose incident is `mentioned` in another message of this round are reported there.
         """
         going_on = {
             (record.incident, record.run)
@@ -202,10 +199,8 @@ class Remediation:
         for key in heard:
             self._details.pop(key, None)
 
-    # ------------------------------------------------------------------ what is to be done
-
     def _order(self, context: RemediationContext, cases: Sequence[ActionRequest], now: float) -> None:
-        """Order what is due; what is skipped is to be reported as well."""
+        """Order the actions that are due now; skipped ones are reported as well."""
         config = context.setup.config
         rules = ActionLimits(config.actions.max_per_day, config.actions.dry_run or self._dry, self._certain)
         fresh = decide(cases, self._records, rules, now, self._executor.room)
@@ -226,9 +221,9 @@ class Remediation:
         ]
 
     def _with_records(self, event: IncidentEvent, cases: Sequence[ActionRequest]) -> IncidentEvent:
-        """Say what was done about an incident, what is next, and where its evidence lies.
+        """Add to an event the actions done and upcoming, and the folder of its evidence.
 
-        Of actions that nobody heard of yet, with no notice of their own then, the details too.
+        Details of unreported actions are added if the event goes to those who would get their notice.
         """
         if event.incident is None or event.quiet or event.calm:
             return event
@@ -251,7 +246,7 @@ class Remediation:
 
 
 def _speaks(event: IncidentEvent) -> bool:
-    """Return whether it reaches those who would get a notice about the same incident."""
+    """Return whether it is sent to the recipients of a notice on the same incident."""
     told = (EventKind.NOTICE, EventKind.ESCALATION, EventKind.ACKNOWLEDGED)
     return not event.quiet and event.kind not in told
 

@@ -1,4 +1,4 @@
-"""Facts by which a round decides what watchdogd does by itself: which incident asks for what."""
+"""State of a round from which actions are decided: which incident requests which action."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REPORTS = frozenset({EventKind.OPENED, EventKind.WORSE, EventKind.NOTICE})
 
 @dataclass(frozen=True, slots=True)
 class RemediationContext:
-    """The setup, the alert state after the round, the newest results by check, the queue."""
+    """Setup, alert state after the round, newest results by check, and snapshots."""
 
     home: Home
     setup: Setup
@@ -51,7 +51,7 @@ class RemediationContext:
         return {incident.id: incident for incident in found if incident}
 
     def cases(self, *, evidence: bool) -> Iterator[ActionRequest]:
-        """List the triggers of all that was reported and nobody took, and `evidence` of all reported."""
+        """Yield requests of reported incidents that nobody acknowledged, and for `evidence` of all."""
         checks = {check.name: check for check in self.setup.checks}
         for state in self.alerts.states.values():
             incident = state.incident
@@ -63,7 +63,7 @@ class RemediationContext:
                 yield from self._pulled(checks[incident.check], incident)
 
     def stalls(self, events: Iterable[IncidentEvent], now: float) -> Iterator[StallInquiry]:
-        """List the events that report, for the first time, that a run stalls or is slow."""
+        """Yield an inquiry for each event that is the first report of a stall or of a slow run."""
         checks = {check.name: check for check in self.setup.checks}
         for event in events:
             incident, check = event.incident, checks.get(event.check)
@@ -85,7 +85,7 @@ class RemediationContext:
                 yield StallInquiry(event, said, task, any(_action(each).kind == "stacks" for each in wanted))
 
     def suspicions(self, events: Iterable[IncidentEvent]) -> Iterator[Callable[[], None]]:
-        """Yield what lists the nodes that reported results accuse; of a stall `stalls` asks further."""
+        """Yield functions that list nodes accused by reported results; `stalls` covers stalls."""
         checks = {check.name: check for check in self.setup.checks}
         for event in events:
             check, section = checks.get(event.check), self.setup.config.runs.get(event.run)
@@ -99,7 +99,7 @@ class RemediationContext:
                 yield partial(stall_inquiry.put_under_suspicion, *named)
 
     def task(self, record: ActionRecord, ending: Ending) -> ActionTask:
-        """Return an ordered action with all that its doer needs to know."""
+        """Return an action with all data that its handler needs."""
         config, incident = self.setup.config, self.incidents[record.incident]
         check = self.speaker(record.run)
         section = config.runs.get(record.run)
@@ -122,7 +122,7 @@ class RemediationContext:
         )
 
     def notice(self, records: Sequence[ActionRecord], details: str, now: float) -> IncidentEvent:
-        """Report what was done on the run's channels, in the thread of its incident while that is open."""
+        """Return the report on actions, for the run's channels, in its incident's thread while it is open."""
         first = records[0]
         check = self.speaker(first.run)
         about = self.incidents.get(first.incident)
@@ -158,7 +158,7 @@ class RemediationContext:
         return next((each.result for each in seen if each.result.subject == incident.subject), None)
 
     def _runs(self, check: Check) -> Iterable[str]:
-        """Return the check's run, else those whose files lie on its disk."""
+        """Return the check's run, or the runs whose files are on its disk."""
         runs = self.setup.config.runs
         if check.run:
             return (check.run.name,) if check.run.name in runs else ()
@@ -170,24 +170,21 @@ class RemediationContext:
         return [absolute(self.home, place) for place in named if place]
 
     def speaker(self, run: str) -> Check | None:
-        """Return a check of the run, which shows its job and names its channels: of its jobs first."""
+        """Return the check that stands for a run in messages: the one on its jobs, if there is one."""
         own = [check for check in self.setup.checks if run and check.run_name == run]
         return next((check for check in own if check.entry.declared.jobs), own[0] if own else None)
 
 
 def _free(state: CheckState, incident: Incident) -> bool:
-    """Return whether it still is wrong, and nobody took it, silenced it, or found its cause elsewhere."""
+    """Return whether a fault still lasts, and is not acknowledged, silenced or inhibited."""
     held = incident.acknowledged_by or incident.silent or incident.inhibited_by is not None
     return not held and state.hard is not Status.OK and agrees(state)
 
 
 def _suspect_for(section: RunSection) -> float:
-    """Return the seconds for which a suspect node is left out of a run's jobs."""
-    return max((each.lasts for each in map(_exclusion, section.on_hang) if each), default=suspect_nodes.DAY)
-
-
-def _exclusion(configured: Any) -> Exclusion | None:
-    return _action(configured).exclusion
+    """Return the seconds for which a suspect node is excluded from a run's jobs."""
+    exclusions = (_action(each).exclusion for each in section.on_hang)
+    return max((each.lasts for each in exclusions if each), default=suspect_nodes.DAY)
 
 
 def _action(configured: Any) -> Action:

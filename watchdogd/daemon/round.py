@@ -1,4 +1,4 @@
-"""The round: start what is due, take in what came, judge it, store it. One direction, no way back."""
+"""The round: start due checks, gather results, evaluate incidents, store, notify."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     Send = Callable[[Sequence[Notification]], None]
 
 SETTLE = 5.0
-"""Seconds that a round waits for its checks; what comes later is judged by the next one."""
+"""Seconds for which a round waits for its checks; later results go to the next round."""
 
 ACTING = 3.0
-"""Seconds until the next round where an action is under way: it is told then, and the next one begins."""
+"""Seconds until the next round while an action is under way."""
 
 KILLED = 5.0
-"""Seconds, at most, for the last words of actions that are broken off since the daemon ends."""
+"""Maximum seconds to wait for killed actions when the daemon ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class Round:
 
 
 class Engine:
-    """Knowledge that a daemon keeps between rounds; all that it decides is decided by pure functions.
+    """State that a daemon keeps between rounds; all decisions are made by pure functions.
 
-    `dry`: it judges, but takes in, records and publishes nothing. `troubles`: see SelfCheck. `link` and
-    `gaps` are shown by `status`.
+    `dry`: it evaluates, but writes and sends nothing. `troubles`: see SelfMonitoring. `link` and `gaps` are
+    shown by `status`.
     """
 
     def __init__(
@@ -114,8 +114,6 @@ class Engine:
         kept = past.memories.get(KEPT, "{}")
         self._remediation = Remediation(home, kept, dry=dry, certain=not storage.unread)
 
-    # ------------------------------------------------------------------ the round
-
     def round(
         self,
         *,
@@ -124,11 +122,10 @@ class Engine:
         send: Send = lambda _: None,
         only: Collection[str] | None = None,
     ) -> Round | None:
-        """Do one round: what is due, and what came late. None, and nothing done, where `may_act` says no.
+        """Do one round and return it; None, with nothing done, where `may_act` returns False.
 
-        `patience`: seconds for which answers are waited for. `send` is handed the notifications as soon as
-        they are stored, before anything else is written. `only`: the checks of these names in place of those
-        that are due.
+        `patience`: seconds to wait for checks. `send` gets the notifications as soon as they are stored.
+        `only`: names of the checks to run, instead of those that are due.
         """
         now = self._clock()
         resumed = () if self._dry else self._resume(now, send)
@@ -144,7 +141,7 @@ class Engine:
         before = self.alerts
         try:
             record = self._judge(observations, submissions, emptied | memories, started, judged_at, resumed)
-        except BaseException:  # nothing of it will be told: the next round judges anew
+        except BaseException:  # nothing is sent: the next round evaluates again
             self.alerts = before
             raise
         self._keep(record, send)
@@ -153,7 +150,7 @@ class Engine:
         return Round(judged_at, observations, record.events, record.notifications)
 
     def _resume(self, now: float, send: Send) -> tuple[IncidentEvent, ...]:
-        """Take up what was known before where it can be read only now; what waits since then goes out."""
+        """Load the earlier state if it can be read only now, and send its waiting notifications."""
         past = self._storage.recovered()
         if past is None:
             return ()
@@ -171,7 +168,7 @@ class Engine:
         judged_at: float,
         resumed: tuple[IncidentEvent, ...],
     ) -> Record:
-        """Judge the observations and papers, act upon them, and put it into words."""
+        """Evaluate observations and submissions, order actions, and compose the messages."""
         self.alerts, events = evaluate.evaluate(
             self.alerts,
             observations,
@@ -208,16 +205,16 @@ class Engine:
     def conclude(
         self, patience: float, may_act: Callable[[], bool], *, go_on: bool = False
     ) -> tuple[Notification, ...]:
-        """Wait for actions under way, and tell what came of them; `go_on`: order what is next, too.
+        """Wait for actions under way and report their outcomes; `go_on`: also order the next ones.
 
-        A program that still runs after `patience` seconds is killed, and that is told.
+        A program still running after `patience` seconds is killed and reported as such.
         """
         notifications = self._outcomes(patience, may_act, go_on)
         self._remediation.end()
         return notifications + self._outcomes(KILLED, may_act, go_on=False)
 
     def say_stopped(self) -> tuple[Notification, ...]:
-        """Report who stopped the watchdog, where somebody did: nobody else would hear of it."""
+        """Report who stopped the watchdog, if somebody did."""
         try:
             signature = self._patient.attempt(partial(markers.stopped_by, self.home))
         except (WatchdogError, OSError):
@@ -252,9 +249,10 @@ class Engine:
         )
 
     def rehearse(self, again: Callable[[], bool] = lambda: True) -> Round:
-        """Do a round of everything, of which nothing stays.
+        """Do a dry round of all checks.
 
-        What is new and bad is looked at until it is confirmed, or `again`, which may wait, says no.
+        Bad results are checked again until they are confirmed, or until `again`, which may wait, returns
+        False.
         """
         alerts, policies = self.alerts, self.setup.policies
         seen: dict[str, list[Observation]] = {}
@@ -274,7 +272,7 @@ class Engine:
         return Round(now, tuple(each for found in seen.values() for each in found), events, notifications)
 
     def observe(self, only: Collection[str] | None = None) -> tuple[Observation, ...]:
-        """Run every check that is due, or `only` these, and wait; judges, records and sends nothing."""
+        """Run due checks, or `only` these, wait for all, and return their observations; nothing is stored."""
         self._execution.start(self.setup, self.alerts, self._clock(), only)
         known = {check.name for check in self.setup.checks}
         return tuple(seen for seen in self._execution.gather(None)[0] if seen.check in known)
@@ -283,7 +281,7 @@ class Engine:
         return self._execution.remembered(check)
 
     def unconfirmed(self) -> frozenset[str]:
-        """List the checks that said something new and bad, and were not asked again yet, by name."""
+        """Return the names of checks with a new bad result that is still to be confirmed."""
         return unconfirmed(self.alerts, self._execution.policies, self.setup.checks, self._clock())
 
     @property
@@ -291,35 +289,33 @@ class Engine:
         return self._execution.busy
 
     def pause(self) -> float:
-        """Return seconds until the next round, an interval at most: reminders want one each, too."""
+        """Return seconds until the next round, one interval at most, since reminders need one as well."""
         pause = self._execution.pause(self.setup, self._clock())
         return min(pause, ACTING) if self._remediation.busy else pause
 
     def tell_gap(self, gap: Gap, *, reported: bool) -> None:
-        """Note that nobody watched for a while: recorded with the next round, and told where `reported`."""
+        """Record a gap with the next round, and report it if `reported`."""
         self._new_gaps += (gap,)
         self.gaps += (gap,)
         if reported:
             self.tell(f"{message_wording.unwatched(gap.begin, gap.end)}: {gap.reason}")
 
     def tell(self, text: str) -> None:
-        """Tell something that people must know, once: no standing trouble."""
+        """Report something once, as a notice."""
         self._itself.tell(text)
 
     @property
     def trouble(self) -> str:
-        """Return all that is wrong with the daemon, in one line; empty where nothing is."""
+        """Return all troubles of the daemon in one line, or empty."""
         return "; ".join(self._itself.standing)
 
     def close(self) -> None:
-        """Let go of what only the engine itself uses."""
+        """Close what the engine alone uses."""
         self._changes.close()
         self._pulse.close()
 
-    # ------------------------------------------------------------------ judging
-
     def _with_evidence(self, event: IncidentEvent, plugins: Iterable[str]) -> IncidentEvent:
-        """Add to the message what these checks of the run said last."""
+        """Add the details of these checks of the run to the message."""
         if event.kind not in (EventKind.OPENED, EventKind.WORSE):
             return event
         latest = self._execution.latest
@@ -328,9 +324,9 @@ class Engine:
         return replace(event, details="\n".join([event.details, *said]).strip()) if said else event
 
     def _with_guards(self, events: Iterable[IncidentEvent]) -> list[IncidentEvent]:
-        """Say of each event that is reported whether a Guard polls the run's kill switch.
+        """Set for each event whether a Guard polls the run's kill switch.
 
-        In a loop that hangs nobody polls: what counts then is what was heard since the fault was seen.
+        A hanging loop does not poll: then only polls since the fault was seen count.
         """
         return [replace(event, polled=self._is_polled(event)) for event in events]
 
@@ -342,14 +338,12 @@ class Engine:
             for each in self._execution.latest.get(event.check, ())
         )
         since = (event.incident.seen_at or event.incident.fault_began) if hangs else 0.0
-        with contextlib.suppress(WatchdogError, OSError):  # home may be gone: nothing is known of Guards then
+        with contextlib.suppress(WatchdogError, OSError):  # without home nothing is known of Guards
             return self._patient.attempt(partial(_is_polled, str(self.home.path), event.run, since))
         return False
 
-    # ------------------------------------------------------------------ leaving it behind
-
     def _keep(self, record: Record, send: Send = lambda _: None) -> None:
-        """Store the round; then its messages go out, and its actions begin."""
+        """Store the round; then send its messages and begin its actions."""
         if not self._dry:
             self._buffer.keep(record)
             self.troubles["history"] = self._buffer.trouble
@@ -360,7 +354,7 @@ class Engine:
             self._remediation.begin(stored=not self._buffer.trouble)
 
     def _show(self, now: float) -> None:
-        """Papers go once what came of them is stored, so that none is lost; the picture is put into home."""
+        """Remove submissions whose effects are stored; write the status file."""
         if self._dry:
             return
         try:
@@ -369,12 +363,12 @@ class Engine:
                 self._inbox.settle()
             self._publish(now)
             self._unwritten = ""
-        except (WatchdogError, OSError) as error:  # it was judged already: the next round tells
+        except (WatchdogError, OSError) as error:  # the next round reports it
             why = getattr(error, "strerror", None) or error
             self._unwritten = f"the watchdog's home cannot be written: {why}"
 
     def _declared(self) -> dict[str, Any]:
-        """Return what the checks declare, made anew only where they are others."""
+        """Return what the checks declare; rebuilt only when the checks change."""
         if self._shown[0] is not self.setup.checks:
             self._shown = self.setup.checks, status_file.declared_json(self.setup.checks)
         return self._shown[1]
@@ -397,10 +391,8 @@ class Engine:
             known,
         )
 
-    # ------------------------------------------------------------------ what people change
-
     def reload(self) -> bool:
-        """Take up what people changed; True where config.toml did, so that channels may be others."""
+        """Load changes to config.toml and drop-ins; return whether the configuration changed."""
         self.troubles["home"] = self._unwritten
         before, self.setup = self.setup, self._changes.config(self.setup)
         changed = self.setup is not before
@@ -415,7 +407,7 @@ class Engine:
 
 
 def _sources(setup: Setup) -> dict[str, Source]:
-    """Return what each drop-in runs, by check."""
+    """Return the source of each drop-in, by check."""
     return {check.name: check.entry.source for check in setup.dropped}
 
 
@@ -427,12 +419,12 @@ def _by_check(observations: Iterable[Observation]) -> dict[str, list[Observation
 
 
 def _is_polled(home: str, run: str, since: float) -> bool:
-    """Return whether a Guard has polled the run's kill switch since that time. WatchdogError, OSError."""
+    """Return whether a Guard polled the run's kill switch after `since`. WatchdogError, OSError."""
     return switches.is_polled(switch_places.find(home, run, "kill"), since)
 
 
 def stop_event(name: str, by: str, reason: str, now: float) -> IncidentEvent:
-    """Report that somebody stopped the watchdog of this name."""
+    """Return the notice that somebody stopped the watchdog."""
     again = (Advice("To watch again:", "watchdogd start"),)
     text = message_wording.stopped(by, reason)
     return IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, advice=again, calm=True)
@@ -441,9 +433,9 @@ def stop_event(name: str, by: str, reason: str, now: float) -> IncidentEvent:
 def touch_events(
     submissions: Iterable[Submission], speaker: Callable[[str], Check | None], now: float
 ) -> Iterator[IncidentEvent]:
-    """Report the switches that people touched, each in one message, on the channels of its run.
+    """Yield a notice for each switch that people touched, on the channels of its run.
 
-    What watchdogd itself pressed is reported as its action.
+    Switches pressed by watchdogd are reported as its actions.
     """
     touched: dict[tuple[str, str], list[Submission]] = {}
     for submission in submissions:

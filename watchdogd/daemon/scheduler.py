@@ -1,4 +1,4 @@
-"""Schedule of the daemon: APScheduler runs its jobs, signals end it, and setting the clock stops nothing."""
+"""Scheduler of the daemon: APScheduler runs its jobs; signals end it; a change of the clock stops nothing."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from watchdogd.system import startup
 log = logging.getLogger(__name__)
 
 HEARTBEAT = 1.0
-"""Seconds between two looks at whether to end."""
+"""Seconds between two calls of `watch`."""
 
 LEAST = 0.05
-"""Seconds from one round to the next, at least."""
+"""Minimum seconds between rounds."""
 RECOVERY = 5.0
-"""Seconds until the next round after one that broke off, and by which a job may be late."""
+"""Seconds until the next round after a failed one, and by which a job may be late."""
 LIFELESS = 120.0
-"""Seconds for which no round that is due can be begun, whereupon all ends: whoever starts rounds is dead."""
+"""Seconds in which a due round could not begin, after which `run` raises: its thread is dead."""
 STALLED = 900.0
-"""Seconds without a round that went well, whereupon all ends: rounds hang, or break off time and again."""
+"""Seconds without a successful round, after which `run` raises: rounds hang, or fail again and again."""
 ASLEEP = 60.0
-"""Seconds without a heartbeat after which nobody is to blame: the process was stopped."""
+"""Seconds without a call of `watch` after which the rounds are not to blame: the process was stopped."""
 
 
 class _Thread(BasePoolExecutor):  # type: ignore[misc]  # APScheduler has no types
-    """Executor with one thread, started at once: later none may be available. StalledError."""
+    """Executor with one thread, started at once, since later none may be available. StalledError."""
 
     def __init__(self) -> None:
         pool = ThreadPoolExecutor(1)
@@ -52,8 +52,8 @@ class _Thread(BasePoolExecutor):  # type: ignore[misc]  # APScheduler has no typ
 class _Every(BaseTrigger):  # type: ignore[misc]
     """Trigger that fires so many seconds after the last run; missed runs are made up once.
 
-    IntervalTrigger iterates over each missed time: a minute of CPU and a gigabyte of memory where the clock
-    is set from 1970 to today.
+    IntervalTrigger iterates over every missed run: a minute of CPU and a gigabyte of memory when the clock is
+    set from 1970 to today.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -64,12 +64,11 @@ class _Every(BaseTrigger):  # type: ignore[misc]
 
 
 class Schedule:
-    """Runs `round_` on a thread, each time after the seconds that it returned.
+    """Scheduler that runs `round_` on a thread, each time after the seconds that it returned.
 
-    Soon again where it raised; rounds never overlap. Setting the clock back brings each job forward.
-    `watch` is called every second and ends everything by returning False. Where memory or threads run
-    short, whatever starts rounds may die or hang at any place: the calling thread notices that no round
-    succeeds any more.
+    After an exception it runs again soon; rounds never overlap. When the clock is set back, jobs run at once.
+    `watch` is called every second and ends everything by returning False. Where memory or threads run short,
+    any thread here may die or hang; the calling thread notices that no round succeeds.
     """
 
     def __init__(self, round_: Callable[[], float], watch: Callable[[], bool]) -> None:
@@ -90,7 +89,7 @@ class Schedule:
         self.add("round", self._round, after=0.0, every=RECOVERY)
 
     def add(self, name: str, do: Callable[[], None], *, after: float, every: float) -> None:
-        """Have `do` run on a thread of its own, in `after` seconds and then every so many; before `run`."""
+        """Run `do` on its own thread, first in `after` seconds, then at this interval; call before `run`."""
         self._threads.append(_Thread())
         self._scheduler.add_executor(self._threads[-1], name)
         self._pauses[name] = max(after, every)
@@ -100,7 +99,7 @@ class Schedule:
     def run(self) -> None:
         """Run until `end`, a False from `watch`, or a signal; a current round is finished first.
 
-        StalledError where no round succeeds any more; what hangs is left behind then.
+        StalledError where rounds no longer succeed; hanging threads are left behind.
         """
         before = {
             number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)
@@ -125,13 +124,13 @@ class Schedule:
             raise StalledError(f"no round can be begun: {startup.NO_THREAD}") from None
 
     def _stop(self) -> None:
-        """End the scheduler, then wait for what is running."""
-        self._scheduler.shutdown(wait=False)  # else it waits with its jobs locked, which a round's end needs
+        """Stop the scheduler, then wait for running jobs."""
+        self._scheduler.shutdown(wait=False)  # waiting holds the job lock, which the end of a round needs
         for thread in self._threads:
             thread.shutdown(wait=True)
 
     def _beat(self) -> bool:
-        """Check the end, the clock and the rounds; False: it is time to end."""
+        """Call `watch`, check the clock and the rounds; False: end."""
         if not self._watch():
             return False
         now = datetime.now(UTC)
@@ -155,7 +154,7 @@ class Schedule:
             raise StalledError(f"no round went well for {STALLED:.0f} s: {why}")
 
     def end(self) -> None:
-        """Make `run` return; a current round is finished."""
+        """Make `run` return after the current round."""
         self._ended = True
         self._bell.put(None)
 
@@ -169,27 +168,27 @@ class Schedule:
         return self._ended
 
     def _on_signal(self, number: int, _frame: Any) -> None:
-        """Set the end without taking a lock, which the interrupted thread or an earlier handler may hold.
+        """End without taking a lock, which the interrupted thread or an earlier handler may hold.
 
-        So nothing is logged, and the bell is one that may be rung while it rings, unlike an Event.
+        So nothing is logged, and a SimpleQueue is used: unlike an Event it is reentrant.
         """
         self._signal = number
         self.end()
 
     def _round(self) -> None:
-        """Do one round; where it returns nothing, the next one comes by its trigger."""
+        """Do one round; after a failed one the trigger starts the next."""
         if self._ended:
             return
         self._under_way, self._begun, self._pauses["round"] = True, time.monotonic(), RECOVERY
         try:
             pause = max(self._do(), LEAST)
-        except Exception as error:  # noqa: BLE001 - whatever it is, rounds go on; `round_` has told it
+        except Exception as error:  # noqa: BLE001 - rounds go on whatever it is; `round_` reports it
             self._fault = type(error).__name__
         else:
             self._good_until, self._fault = time.monotonic() + pause, ""
             self._pauses["round"] = max(pause, RECOVERY)
             at = datetime.now(UTC) + timedelta(seconds=pause)
-            with contextlib.suppress(JobLookupError):  # it ends meanwhile
+            with contextlib.suppress(JobLookupError):  # `run` ends meanwhile
                 self._scheduler.modify_job("round", next_run_time=at)
         finally:
             self._under_way = False

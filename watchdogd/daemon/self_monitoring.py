@@ -1,4 +1,4 @@
-"""The daemon's check of itself: its troubles and notices as results of a check."""
+"""Self-monitoring: the daemon's own troubles and notices as results of a check."""
 
 from __future__ import annotations
 
@@ -17,34 +17,20 @@ from watchdogd.system.number import count
 from watchdogd.units import local_time
 
 SUBJECTS = (
-    "engine",
-    "history",
-    "config",
-    "channels",
-    "answers",
-    "delivery",
-    "workers",
-    "chain",
-    "home",
-    "inbox",
-    "drop-ins",
-    "publishing",
-    "pulse",
-)
-"""What the daemon says of itself, under the check SELF."""
+    "engine", "history", "config", "channels", "answers", "delivery", "workers", "chain", "home", "inbox",
+    "drop-ins", "publishing", "pulse",
+)  # fmt: skip
+"""Subjects of the check SELF, under which the daemon reports on itself."""
 
 BEARABLE = frozenset({"config", "answers", "delivery"})
-"""Those that leave nobody unwatched: the last good configuration goes on, other channels deliver."""
-MEANS = {
-    "history": "events are not recorded",
-    "inbox": "acknowledgements are not taken in",
-}
-"""What a trouble means for people, where its own words do not say that."""
+"""Subjects that are a WARNING only: the last good configuration goes on, other channels deliver."""
+MEANS = {"history": "events are not recorded", "inbox": "acknowledgements are not taken in"}
+"""Consequence of a trouble, where its own text does not name it."""
 PLUGINS_LIMIT = 500
-"""Characters that are told of plugins that are not used; `watchdogd plugins` lists them all."""
+"""Maximum characters on unusable plugins; `watchdogd plugins` lists them all."""
 
 SHOWN = 5
-"""Plugins of which the fix is named."""
+"""Number of unusable plugins whose fix is named."""
 _ROOM = Advice("If the disk is full, make room; to see how full it is:", "df -h")
 ADVICE = {
     "engine": (
@@ -70,18 +56,18 @@ ADVICE = {
     "publishing": (_ROOM,),
     "pulse": (Advice("Correct [pulse] in config.toml, or what lies at its path."),),
 }
-"""What helps with a trouble, by subject; where nothing is known, the doctor looks."""
+"""Advice on a trouble, by subject."""
 _PATH = re.compile(r"""(?<![\w/:.])(?:/[^\s/:;,'"()]+)+/([^\s/:;,'"()]+)""")
-"""Path below a folder of the root; its last part."""
+"""Path with at least one parent folder; the group is its last part."""
 
 log = logging.getLogger(__name__)
 
 
 class SelfMonitoring:
-    """`troubles` are the daemon's own, by subject of SUBJECTS.
+    """Troubles of the daemon, by subject, and notices.
 
-    Whoever finds one writes it there (empty: none), and the next round judges it as it judges any check.
-    `began`: since when, in seconds since the epoch, where whoever finds it knows that.
+    Any part of the daemon writes its trouble to `troubles` (empty: none), and the next round evaluates it as
+    a check's result. `began`: since when, in seconds since the epoch, where that is known.
     """
 
     def __init__(self) -> None:
@@ -95,11 +81,11 @@ class SelfMonitoring:
         return [text for text in self.troubles.values() if text]
 
     def tell(self, text: str) -> None:
-        """Tell something that people must know, once: no standing trouble."""
+        """Report something once, as a notice."""
         self._notices.append(_pathless(notice(text, label="WARNING")))
 
     def observe(self, setup: Setup, link: Mapping[str, Any] | None, now: float) -> tuple[Observation, ...]:
-        """Return what is to be judged now; the job id of the chain's `link` is recorded for the page."""
+        """Return the results for this round; the job id of the chain's `link` is recorded for the page."""
         notices, self._notices = self._notices, []
         results = [*self._of_troubles(link), self._of_plugins(setup.unusable), *notices]
         return tuple(
@@ -128,7 +114,7 @@ class SelfMonitoring:
             yield _pathless(said).ending(f"{subject} is fine again")
 
     def _of_plugins(self, unusable: tuple[Problem, ...]) -> Result:
-        """Report home's plugins that are not used: the daemon is fine, but somebody relies on them."""
+        """Return the result on unusable plugins: somebody relies on them."""
         if unusable != self._unusable:
             log.info("%s", "; ".join(unusable) or "all plugins are used again")
             self._unusable = unusable
@@ -139,6 +125,6 @@ class SelfMonitoring:
 
 
 def _pathless(result: Result) -> Result:
-    """Return the result with names of files for their paths, which stand below: a first line has no room."""
+    """Return the result with file names for paths in its summary, and the full summary below it."""
     short = _PATH.sub(r"\1", result.summary)
     return result if short == result.summary else replace(result, summary=short).saying(result.summary)

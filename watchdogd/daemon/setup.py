@@ -1,4 +1,4 @@
-"""Everything that follows from the configuration, as one value: built anew when config.toml changes."""
+"""Setup: all values derived from the configuration, rebuilt when config.toml changes."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from watchdogd.system.times import LOCAL_ZONE, CronTimes, short_time, zone_named
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One time of planned silence, in seconds since the epoch."""
+    """One maintenance window, in seconds since the epoch."""
 
     begin: float
     end: float
 
 
 class Windows:
-    """The configured windows. Calling it returns why a target is silenced at a time, or nothing."""
+    """Configured maintenance windows. Calling it returns why a target is silenced at a time, or empty."""
 
     def __init__(self, entries: Iterable[Maintenance]) -> None:
         self._entries = [(_times(entry), entry) for entry in entries]
 
     def __call__(self, target: str, check: str, now: float) -> str:
-        """Return `maintenance until 04:00`, by this machine's clock, or empty."""
+        """Return `maintenance until 04:00` in local time, or empty."""
         ends = [
             begin + entry.length
             for times, entry in self._entries
@@ -58,7 +58,7 @@ class Windows:
         return f"maintenance until {short_time(end, now)}" if end > now else ""
 
     def ahead(self, now: float, count: int) -> Iterator[tuple[Maintenance, tuple[Window, ...]]]:
-        """Return each entry with its next windows; one that lasts is the first of them."""
+        """Yield each entry with its next windows; a current one is the first of them."""
         for times, entry in self._entries:
             last = times.last(now)
             lasting = [last] if last is not None and last + entry.length > now else []
@@ -75,14 +75,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Setup:
-    """Configuration, plugins, checks, and how each check's results are judged and sent.
+    """Configuration, plugins, checks, and how each check's results are evaluated and sent.
 
-    files     the file systems that checks rest on, as `mounts` tells
-    gone      routes of those that are not mounted any more, whose end is still to be reported
+    files     file systems that checks depend on, by the mount table in `mounts`
+    gone      routes of unmounted file systems whose recovery is still to be reported
     dropped   those of `checks` that come from home's drop-in folders
-    looked    whether those folders could be looked at
-    whole     whether every check fits
-    expected  names of checks that were known before, until the folders are looked at and all fits
+    looked    whether those folders could be read
+    whole     whether every configured check is valid
+    expected  names of checks known before, until the folders can be read and all checks are valid
     """
 
     config: Config
@@ -101,7 +101,7 @@ class Setup:
 
     @classmethod
     def load(cls, home: Home) -> Setup:
-        """Read everything. ConfigError, one line, where something does not fit."""
+        """Load config.toml and build all from it. ConfigError in one line where something is wrong."""
         try:
             config = load(home)
         except UnknownKeyError as error:
@@ -110,9 +110,9 @@ class Setup:
 
     @classmethod
     def of(cls, config: Config, home: Home, *, whole: bool = True) -> Setup:
-        """Build what follows from a configuration that was read and from the drop-in folders.
+        """Build a setup from a configuration and the drop-in folders.
 
-        Not the `whole`: without the checks that do not fit. ConfigError.
+        Unless `whole`, invalid checks are left out. ConfigError.
         """
         configured = cls._of(config, home, whole)
         patient = BoundedIO(str(home.path))
@@ -175,7 +175,7 @@ class Setup:
         )
 
     def with_dropins(self, found: Iterable[DropIn], home: Home) -> Setup:
-        """Return a setup with the checks of these drop-ins instead of those before."""
+        """Return a setup with the checks of these drop-ins in place of the previous ones."""
         own = tuple(check for check in self.checks if check not in self.dropped)
         taken = {check.name for check in own}
         built = crontab.build(found, self.config, home, self.scouts)
@@ -183,7 +183,7 @@ class Setup:
         return replace(self, checks=own + fresh, dropped=fresh, looked=True, expected=frozenset())
 
     def expecting(self, known: Iterable[str]) -> Setup:
-        """Return a setup where checks could not be found: open incidents of those `known` stay open."""
+        """Return a setup that keeps incidents of `known` checks open while some checks cannot be built."""
         if self.looked and self.whole:
             return self
         missing = (name for name in known if name not in self.policies)
@@ -191,9 +191,9 @@ class Setup:
         return replace(self, expected=self.expected | names)
 
     def remounted(self, needed: Collection[str]) -> Setup:
-        """Return a setup for the present mounts; itself where nothing changed.
+        """Return a setup for the present mounts; itself where they are unchanged.
 
-        File systems of known names stay, so that an incident of one that is gone is reported as over.
+        File systems of `needed` names are kept, so that the recovery of an unmounted one is reported.
         """
         if dependencies.mounted() == self.mounts.mounted:
             return self
@@ -204,17 +204,17 @@ class Setup:
         return replace(self, checks=checks + self.dropped, files=stay | files, mounts=mounts, gone=gone)
 
     def harmless(self) -> Setup:
-        """Return a setup for a rehearsal: no drop-in is run, no script is submitted."""
+        """Return a setup for a dry run: no drop-in is run, no script is submitted."""
         return replace(self, checks=tuple(crontab.harmless(check) for check in self.checks))
 
     @property
     def unusable(self) -> tuple[Problem, ...]:
-        """The plugins of home and of packages that cannot be used, why, and the fix."""
+        """Plugins of home and of packages that cannot be used, each with reason and fix."""
         return tuple(_unusable(entry) for entry in skipped(self.catalog.values()))
 
 
 def _unusable(entry: PluginEntry) -> Problem:
-    """Return why a plugin is not used: its own path is known."""
+    """Return why a plugin is not used; its own path is left out."""
     why = entry.skipped if isinstance(entry.skipped, Problem) else Problem(entry.skipped)
     what = why.what.replace(entry.origin, "it")
     fix, typed = (
@@ -224,18 +224,18 @@ def _unusable(entry: PluginEntry) -> Problem:
 
 
 def _dependencies_of(checks: Iterable[Check]) -> list[str]:
-    """List the checks of the daemon's own that others rest on."""
+    """Return the names of the daemon's own checks that others follow."""
     followed = dict.fromkeys(name for check in checks for name in check.follows)
     return [name for name in followed if name.startswith(f"{SELF}/")]
 
 
 def _route(dependency: str, checks: Iterable[Check], config: Config) -> Route:
-    """Return the route to everybody whose checks rest on it."""
+    """Return the route to all channels of the checks that depend on it."""
     channels = [channel for check in checks if dependency in check.follows for channel in check.channels]
     return Route(tuple(dict.fromkeys((*config.default_channels, *channels))))
 
 
 def typed(home: Home) -> str:
-    """Return how the verbs are called for this home: by name alone where it is everybody's default."""
-    default = Path(os.path.expanduser("~/.watchdogd"))  # Path's own raises where a user has no folder
+    """Return the command for this home, `watchdogd` or `watchdogd --home HOME`."""
+    default = Path(os.path.expanduser("~/.watchdogd"))  # Path.home raises for a user without a home directory
     return "watchdogd" if home.path == default else f"watchdogd --home {shlex.quote(str(home.path))}"

@@ -1,4 +1,4 @@
-"""One look at each batch system a round, shared by all checks: when to look, and what each check gets."""
+"""Snapshots of the batch systems, one a round for all checks: when they are taken, what each check gets."""
 
 from __future__ import annotations
 
@@ -29,18 +29,17 @@ SOURCES = {
     "pbs": Source("watchdogd.batch.pbs", "look"),
     "process": Source("watchdogd.batch.processes", "look"),
 }
-"""The function that looks at each backend; it runs in a worker, since commands and file systems hang."""
+"""Function that takes the snapshot of each backend, in a worker, since commands and file systems hang."""
 _KEY = "look at "
 SEEK = 300.0
-"""Seconds for which it is known whose jobs bear the name of a run that nobody of ours has in the queue."""
+"""Seconds for which the owners of foreign jobs with a run's name are remembered."""
 
 
 class Snapshots:
-    """The latest Snapshot of each backend, indexed by job name.
+    """Newest snapshot of each backend, indexed by job name.
 
-    `memory` gives what a check remembers: so the first look of a link or a tick knows which jobs lived at the
-    last one of its predecessor. `uid` is the user who looks, or for whom somebody else does: whose jobs count
-    where nothing names others.
+    `memory` returns a check's memory, from which the first snapshot of a link or tick learns which jobs were
+    alive before. `uid`: the user whose jobs count where the configuration names nobody.
     """
 
     def __init__(self, memory: Callable[[str], str] = lambda _check: NOTHING, uid: int | None = None) -> None:
@@ -64,10 +63,10 @@ class Snapshots:
         finished: Collection[str] = (),
         outstanding: Collection[str] = (),
     ) -> list[Call]:
-        """Return the looks that `due` checks need and that are not fresh enough; nothing is asked twice.
+        """Return calls for the snapshots that `due` checks need and that are not fresh enough.
 
-        Runs in `finished` are expected no more, so that nobody is asked how they ended. `outstanding` are
-        keys of calls that are not over: one that hangs in the kernel is not begun again on top.
+        Runs in `finished` are left out, so that accounting is not asked for them. `outstanding`: keys of
+        unanswered calls; a backend whose last call hangs in the kernel is not asked again.
         """
         hung = {backend for key in outstanding if (backend := looked_at(key))}
         wanted = {backend_of(check) for check in due if needs_look(check)} - self._asked - hung
@@ -78,13 +77,13 @@ class Snapshots:
         return [self._call(backend, watched, config, now, finished) for backend in sorted(stale)]
 
     def waits(self, check: Check) -> bool:
-        """Return whether the check has to wait for a look that was asked for."""
+        """Return whether the check waits for a requested snapshot."""
         return bool(self._asked) and needs_look(check) and backend_of(check) in self._asked
 
     def take(self, reply: Reply, now: float) -> Snapshot | None:
-        """Keep the Snapshot in a reply, and return it; None where the reply has none.
+        """Store and return the snapshot in a reply; None where the reply is of another call.
 
-        While a command of a look hangs in the kernel there is no further look: what it saw would grow old.
+        While a command of the call hangs in the kernel its jobs count as unknown.
         """
         backend = looked_at(reply.key)
         if not backend:
@@ -103,7 +102,7 @@ class Snapshots:
         return snapshot
 
     def snapshot(self, check: Check) -> Snapshot | None:
-        """Return what the check is given: its run's jobs, or all where it has no run; None without a look."""
+        """Return a check's snapshot: its run's jobs, or all jobs if it has no run; None before the first."""
         backend = backend_of(check)
         whole = self._latest.get(backend)
         if whole is None or check.run is None:
@@ -128,7 +127,7 @@ class Snapshots:
         )
 
     def _with_strangers(self, backend: str, snapshot: Snapshot) -> Snapshot:
-        """Add what was found lately under other users, where this look had no need to ask."""
+        """Add jobs found recently under other users, where this snapshot did not search for them."""
         if snapshot.sought:
             self._sought[backend] = (snapshot.taken_at, snapshot.sought)
         elif snapshot.jobs is not None and self._sought_lately(backend, snapshot.taken_at):
@@ -141,10 +140,7 @@ class Snapshots:
         return names if fresh(at, now, SEEK) else frozenset()
 
     def _fresh(self, backend: str, min_poll: float, now: float) -> bool:
-        """Return whether it was asked so recently that asking again is a burden; processes are nobody's.
-
-        Rounds of one cadence just meet `min_poll`.
-        """
+        """Return whether the last snapshot is younger than `min_poll`; processes can always be listed."""
         if backend == "process":
             return False
         latest = self._latest.get(backend)
@@ -176,7 +172,7 @@ class Snapshots:
         return dict(latest.known if latest else self._before.get(backend, {}))
 
     def _remembered(self, backend: str, checks: Iterable[Check], now: float) -> dict[str, float]:
-        """Return when each job was seen living that some run of this backend remembers, by its raw id."""
+        """Return when each remembered job was last seen, by raw id."""
         found: dict[str, float] = {}
         for check in checks:
             if check.run and check.run.backend == backend and check.entry.declared.jobs:
@@ -186,17 +182,17 @@ class Snapshots:
 
 
 def looked_at(key: str) -> str:
-    """Name the batch system that the Call of this key looks at; empty where it is no look."""
+    """Return the backend of a snapshot call, or empty where the key is of another call."""
     return key.removeprefix(_KEY) if key.startswith(_KEY) else ""
 
 
 def needs_look(check: Check) -> bool:
-    """Return whether the check's plugin names `snapshot`, and there is a queue to look at."""
+    """Return whether a check needs a snapshot: its plugin has a `snapshot` parameter."""
     return "snapshot" in check.entry.wants and backend_of(check) in SOURCES
 
 
 def backend_of(check: Check) -> str:
-    """Name the batch system that a check looks at; Slurm where it belongs to no run."""
+    """Return the backend of a check; Slurm where it has no run."""
     return check.run.backend if check.run else "slurm"
 
 

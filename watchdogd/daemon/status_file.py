@@ -1,4 +1,4 @@
-"""status.json: the status as plain JSON values, written into home every round, read by the verbs."""
+"""status.json: the daemon's status as plain JSON, written every round and read by the verbs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def incident_json(incident: Incident) -> dict[str, Any]:
 
 
 def observation_json(observation: Observation, stamp: Callable[[float], str] = iso) -> dict[str, Any]:
-    """Describe a result as `check --json` prints it; `stamp` words its time, in whole seconds."""
+    """Return a result as `check --json` prints it; `stamp` formats times, in whole seconds."""
     result = observation.result
     return {
         "check": observation.check,
@@ -76,7 +76,7 @@ def observation_json(observation: Observation, stamp: Callable[[float], str] = i
 
 
 def _advice_json(advice: Advice) -> dict[str, str]:
-    """Return a sentence and the command below it, where there is one, and the kind of action that does it."""
+    """Return the JSON form of advice."""
     return {"sentence": advice.sentence, "command": advice.command, "action": advice.action}
 
 
@@ -85,10 +85,7 @@ def _cells_json(cells: Mapping[str, str | float], stamp: Callable[[float], str])
 
 
 def declared_json(checks: Iterable[Check]) -> dict[str, Any]:
-    """Describe, by plugin, the checks, columns and charts of those who declare some.
-
-    And whether it watches a run or a disk by itself: all for those who read status.json.
-    """
+    """Return, by plugin, its checks, columns and charts, and whether it watches runs or disks."""
     found: dict[str, Any] = {}
     for check in checks:
         declared = check.entry.declared
@@ -105,7 +102,7 @@ def declared_json(checks: Iterable[Check]) -> dict[str, Any]:
 
 
 _HOW_FAR = ("done", "total", "unit", "pace", "said")
-"""Fields of Progress that status.json has only where they are known."""
+"""Fields of Progress that are left out where unknown."""
 
 
 def _known(value: float | str | None) -> float | str | None:
@@ -135,7 +132,7 @@ def _sign_json(sign: Sign, stamp: Callable[[float], str]) -> dict[str, Any]:
 
 
 def signs_of(seen: Mapping[str, Any]) -> tuple[Sign, ...]:
-    """Read signs back from what `observation_json` made of them."""
+    """Parse the signs in a result of `observation_json`."""
     return tuple(
         Sign(
             str(sign["kind"]),
@@ -149,7 +146,7 @@ def signs_of(seen: Mapping[str, Any]) -> tuple[Sign, ...]:
 
 
 def progress_of(seen: Mapping[str, Any]) -> Progress | None:
-    """Read progress back from what `observation_json` made of it."""
+    """Parse the progress in a result of `observation_json`."""
     progress = seen.get("progress")
     if not progress:
         return None
@@ -159,7 +156,7 @@ def progress_of(seen: Mapping[str, Any]) -> Progress | None:
 
 
 def open_incidents(alerts: AlertState) -> list[Incident]:
-    """Return all incidents that are open, by weight."""
+    """Return all open incidents, most severe first."""
     found = [state.incident for state in alerts.states.values() if state.incident]
     live = [incident for incident in found if incident.resolved_at is None]
     return sorted(live, key=lambda incident: incident.weight)
@@ -177,13 +174,12 @@ def snapshot(
     policies: Mapping[str, AlertPolicy],
     declared: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Describe everything. `every` is the usual time between rounds; a much older one is of the dead.
+    """Return the content of status.json.
 
-    `declared` is what `declared_json` made of the checks.
-
-    An incident that is `flapping` is held back: what follows is told when it has lasted.
+    `every`: usual seconds between rounds, by which readers notice a dead daemon. `declared`: see
+    `declared_json`. `flapping` incidents are marked: their messages are held back.
     """
-    stamp = cache(iso)  # the results of a round are of a few seconds
+    stamp = cache(iso)  # results of one round share few different times
     comes_and_goes = {
         state.incident.id
         for state in alerts.states.values()
@@ -216,14 +212,13 @@ def snapshot(
 
 
 ROOM = 16_384
-"""Bytes to whose multiples status.json is filled up, so that it can be overwritten where home is full."""
+"""status.json is padded to a multiple of these bytes, so that it can be overwritten on a full disk."""
 
 
 class StatusWriter:
-    """Replaces status.json; where home is full, it is overwritten in place.
+    """Writer of status.json; on a full disk the file is overwritten in place.
 
-    A tick, or a link that has just begun, has run few checks yet: what the others said to the one before it
-    stays in the picture until they are due.
+    A tick or a new link has run few checks yet: results of its predecessor are kept until these checks run.
     """
 
     def __init__(self, home: Home, patient: BoundedIO) -> None:
@@ -232,9 +227,9 @@ class StatusWriter:
         self._inherited: list[dict[str, Any]] | None = None
 
     def publish(self, status: dict[str, Any], known: Sequence[str]) -> None:
-        """Write status.json; `known` are all checks by name, in order.
+        """Write status.json; `known`: names of all checks in order.
 
-        OSError or StuckError where home does not take it, also where it could be overwritten.
+        OSError or StuckError where home cannot be written.
         """
         self._patient.attempt(partial(self._write, status, known))
 
@@ -252,7 +247,7 @@ class StatusWriter:
             raise OSError(error.errno, why, str(home.path)) from None
 
     def _with_inherited(self, said: list[dict[str, Any]], known: Sequence[str]) -> list[dict[str, Any]]:
-        """Join what was said with what checks that did not speak here said before, ordered as `known`."""
+        """Add the predecessor's results of checks that have not run yet, ordered as `known`."""
         if self._inherited is None:
             self._inherited = left_behind(self._home)
         heard, order = {seen["check"] for seen in said}, {name: place for place, name in enumerate(known)}
@@ -261,7 +256,7 @@ class StatusWriter:
 
 
 def left_behind(home: Home) -> list[dict[str, Any]]:
-    """Read the results in the status.json that is there; none where it cannot be read."""
+    """Return the results in the existing status.json; none where it cannot be read."""
     try:
         found = parse_json(read_plain(home.status, limit=STATUS_LIMIT))["checks"]
         return [seen for seen in found if isinstance(seen["check"], str)]

@@ -1,6 +1,6 @@
-"""The history as a daemon uses it: opened when possible, never waited for, never delaying an alert.
+"""The history as the daemon uses it: opened when possible, with a deadline, never delaying an alert.
 
-Records that cannot be stored yet wait in memory, in order, until the history is back.
+Records that cannot be stored yet wait in memory, in order.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from watchdogd.system.bounded_io import BoundedIO, StuckError
 
 Value = TypeVar("Value")
 TRIES = 10
-"""Rounds in which what was known before is tried to be read from a history that answers."""
+"""Rounds in which reading the earlier state is tried again while the history answers."""
 CHORES = 120.0
-"""Seconds that a backup or a thinning may take."""
+"""Seconds for a backup or for aggregating old readings."""
 
 
 class Storage:
-    """Store that is opened at first use, and again after a failure. Every call has a deadline.
+    """Store that is opened at first use and again after a failure. Every call has a deadline.
 
-    All methods raise HistoryError where the history cannot be used just now. `owner=False` only reads: it
-    creates, migrates and repairs nothing.
+    All methods raise HistoryError while the history cannot be used. `owner=False`: read only, nothing is
+    created, migrated or repaired.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class Storage:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """Return the damages found and repaired, one line each; it only grows, at its end."""
+        """Return damage found and repaired, one line each; the list only grows, at its end."""
         stored = self._store.troubles if self._store else ()
         return (self._unread, *stored) if self._unread else stored
 
     @property
     def unread(self) -> bool:
-        """Return whether `past` could not be read, so that earlier state is unknown."""
+        """Return whether the earlier state could not be read."""
         return bool(self._unread)
 
     def past(self) -> Past:
-        """Read the earlier state; where that fails, return a fresh one whose ids collide with none."""
+        """Return the earlier state; where it cannot be read, a fresh one with incident ids not used yet."""
         try:
             return self._ask(Store.past)
         except HistoryError as error:
@@ -74,9 +74,9 @@ class Storage:
             return Past(alerts=AlertState(next_id=int(self._clock())))
 
     def recovered(self) -> Past | None:
-        """Read the earlier state once, where it could not be read at first and now can be.
+        """Return the earlier state once, if it could not be read at first and now can be.
 
-        Given up where the history answers again but repeatedly fails at this.
+        Given up where the history answers but this fails TRIES times.
         """
         if not self._awaited:
             return None
@@ -91,7 +91,7 @@ class Storage:
         return past
 
     def record(self, record: Record) -> None:
-        """Store one round; not while the earlier state is still unread: it would be overwritten."""
+        """Store one round, unless the earlier state is still unread and would be overwritten."""
         if self._awaited:
             raise HistoryError(self._unread)
         self._ask(lambda store: store.record(record))
@@ -106,7 +106,7 @@ class Storage:
         return self._ask(lambda store: store.series_of(checks, since))
 
     def ended(self, seconds: float) -> list[Notification]:
-        """Read what became of the notifications of the last `seconds`: later ones follow them."""
+        """Return sent and failed notifications of the last `seconds`, to which later ones reply."""
         found = self._ask(lambda store: store.notifications(since=self._clock() - seconds))
         return [each for each in found if each.state != "waiting"]
 
@@ -114,11 +114,11 @@ class Storage:
         return self._ask(Store.waiting)
 
     def back_up(self) -> None:
-        """Make the daily backup; on the chores' own thread, since it takes its time."""
+        """Make the daily backup, on a thread of its own."""
         self._ask(Store.backup, self._chores)
 
     def thin(self, keep: float) -> None:
-        """Thin out old numbers; on the chores' own thread as well."""
+        """Aggregate old readings, on a thread of its own."""
         self._ask(lambda store: store.thin(self._clock(), keep), self._chores)
 
     def close(self) -> None:
@@ -133,18 +133,18 @@ class Storage:
             raise HistoryError(str(error)) from None
 
     def _opened(self) -> Store:
-        """Return the store, opened or not: it holds reports also where opening fails."""
+        """Return the store, opened or not: it has its troubles even where opening fails."""
         if self._store is None:
             self._store = Store.at(self._url, self._home, owner=self._owner)
         return self._store
 
 
 KEPT = 1000
-"""Rounds kept whole while nothing can be stored (16 hours of one a minute); of older ones the numbers go."""
+"""Rounds kept in full while nothing can be stored (16 hours at one a minute); older ones lose readings."""
 
 
 class WriteBuffer:
-    """Stores records in order through `store`; refused ones wait here, and `trouble` says why."""
+    """Buffer that stores records in order; refused ones are kept, and `trouble` says why."""
 
     def __init__(self, store: Callable[[Record], None]) -> None:
         self._store = store
@@ -152,7 +152,7 @@ class WriteBuffer:
         self.trouble = ""
 
     def keep(self, record: Record) -> None:
-        """Store what waits and then `record`; never raises for a history that cannot be written."""
+        """Store buffered records, then `record`; never raises if the history cannot be written."""
         self._unstored.append(record)
         if len(self._unstored) > KEPT:
             self._unstored[-KEPT] = replace(self._unstored[-KEPT], observations=())

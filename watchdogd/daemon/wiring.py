@@ -1,6 +1,6 @@
-"""Wiring of an engine for a home, for the daemon, a tick and a check.
+"""Wiring of an engine with its workers, history and channels, for the daemon, a tick or a check.
 
-A configuration that an edit broke is replaced by the last good one.
+Where config.toml is broken the last good configuration is used.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ class Wiring:
 
 @contextmanager
 def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[Wiring]:
-    """Assemble an engine with its workers and its history; they are closed at the end.
+    """Yield an engine with its workers and history; close them at the end.
 
-    `looking`: all checks are due, with their memories; nothing is written in home, and no drop-in is
-    submitted to Slurm.
+    `looking`: all checks are due, with their memories; nothing is written to home or submitted to Slurm.
     """
     if looking:
         setup = replace(setup, checks=tuple(submitting_nothing(check) for check in setup.checks))
@@ -66,7 +65,7 @@ def assembled(home: Home, setup: Setup, *, looking: bool = False) -> Iterator[Wi
 
 
 def missing(parts: Wiring) -> str:
-    """Name the secret of the channels or the heartbeat that is missing, or empty."""
+    """Return why a channel or the heartbeat cannot be set up (a missing secret), or empty."""
     config = parts.engine.setup.config
     try:
         senders.build(config, parts.home)
@@ -77,9 +76,9 @@ def missing(parts: Wiring) -> str:
 
 
 def outbox_of(parts: Wiring, may_act: Callable[[], bool], *, go_on: bool = False) -> Outbox:
-    """Return the outbox of the present configuration, not started yet.
+    """Return a new outbox for the present configuration.
 
-    ConfigError where a secret is missing, unless it shall `go_on` with the other channels.
+    ConfigError where a secret is missing, unless `go_on` with the other channels.
     """
     config = parts.engine.setup.config
     made = senders.build(config, parts.home, go_on=go_on)
@@ -88,24 +87,17 @@ def outbox_of(parts: Wiring, may_act: Callable[[], bool], *, go_on: bool = False
     except HistoryError:
         ended = []  # later messages then open threads of their own
     policy = replace(senders.policy(config), command=parts.engine.setup.rules.command)
-    return Outbox(
-        made,
-        policy,
-        parts.storage.settle,
-        ended,
-        locks=parts.locks,
-        may_act=may_act,
-    )
+    return Outbox(made, policy, parts.storage.settle, ended, locks=parts.locks, may_act=may_act)
 
 
 def answers_of(parts: Wiring) -> ChatAnswers:
-    """Return what reads people's answers to messages, of the present configuration."""
+    """Return the answer readers for the present configuration."""
     return ChatAnswers(parts.engine.setup.config, parts.home, parts.patient, parts.storage.ended)
 
 
 def learn(parts: Wiring, outbox: Outbox) -> None:
-    """Take in deliveries of a relay and of test messages."""
-    with suppress(OSError, WatchdogError):  # home is away: nothing is sent twice by that
+    """Load deliveries made by a relay or by test messages."""
+    with suppress(OSError, WatchdogError):  # without home; nothing is sent twice because of that
         journals = parts.patient.attempt(parts.locks.journals)
         others = [journal for journal in journals if journal.holder.id != parts.locks.me.id]
         delivered = [each for journal in others for each in journal.delivered]
@@ -114,10 +106,9 @@ def learn(parts: Wiring, outbox: Outbox) -> None:
 
 
 def setup_of(home: Home, *, go_on: bool) -> tuple[Setup, str]:
-    """Return the configuration and what is wrong with it. ConfigError if broken and no other exists.
+    """Return the setup, and what is wrong with config.toml. ConfigError if no usable one exists.
 
-    `go_on`: use the last good one, to report it, without the checks that no longer fit (a plugin was
-    removed).
+    `go_on`: use the last good configuration, without checks that are no longer valid.
     """
     try:
         return Setup.load(home), ""

@@ -1,4 +1,4 @@
-"""Checks made of drop-ins: each runs under the name `cron.hourly/FILE`, at its folder's cadence."""
+"""Checks for drop-ins: each is named `cron.hourly/FILE` and runs at its folder's interval."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from watchdogd.system.pathname import file_name
 from watchdogd.system.times import LOCAL_ZONE, CronTimes, zone_named
 
 MARGIN = 10.0
-"""Seconds that a worker has beyond a program's own deadline, to kill it and to answer."""
+"""Seconds beyond a program's own deadline for the worker to kill it and to reply."""
 _EXECUTABLE = Source("watchdogd.daemon.dropins.dropins", "executable")
 _STATED = Source("watchdogd.daemon.dropins.dropins", "stated")
 _SCRIPT = Source("watchdogd.daemon.dropins.dropin_jobs", "script")
@@ -35,12 +35,12 @@ _ROOM = Advice("If the disk is full, make room; to see how full it is:", "df -h"
 
 @dataclass(slots=True)
 class Scouts:
-    """Lists of the plugins in Python drop-ins, read once for each edit of a file."""
+    """Plugins defined in Python drop-ins, listed once for each version of a file."""
 
     _known: dict[tuple[str, Stamp], tuple[PluginEntry, ...]] = field(default_factory=dict)
 
     def of(self, dropin: DropIn) -> tuple[PluginEntry, ...]:
-        """List the plugins in its file; one with `skipped` set where it cannot be loaded."""
+        """Return the plugins in a file; one with `skipped` set where it cannot be loaded."""
         key = (dropin.path, dropin.stamp)
         if key not in self._known:
             self._known = {kept: found for kept, found in self._known.items() if kept[0] != dropin.path}
@@ -49,9 +49,9 @@ class Scouts:
 
 
 def build(dropins: Iterable[DropIn], config: Config, home: Home, scouts: Scouts) -> tuple[Check, ...]:
-    """Build the checks of all drop-ins; skipped ones have none, refused or broken ones report that.
+    """Return the checks of all drop-ins; a refused or broken one has a check that reports that.
 
-    Never raises for what a drop-in is.
+    Never raises because of a drop-in.
     """
     builder = _CrontabBuilder(config, home, scouts)
     return tuple(builder.timed(check, dropin) for dropin in dropins for check in builder.of(dropin))
@@ -62,7 +62,7 @@ def is_dropin(check: str) -> bool:
 
 
 def harmless(check: Check) -> Check:
-    """Change a check for a rehearsal: no program of a drop-in is started, nothing is submitted."""
+    """Replace a check for a dry run: no program is started, no job is submitted."""
     if check.entry.source == _EXECUTABLE:
         entry = replace(check.entry, source=_STATED)
         return replace(check, entry=entry, parameters={"status": int(Status.OK), "summary": "would be run"})
@@ -70,14 +70,14 @@ def harmless(check: Check) -> Check:
 
 
 def submitting_nothing(check: Check) -> Check:
-    """Change a check so that it only observes: a Slurm script's job is followed, but none is submitted."""
+    """Replace a check so that a Slurm script's job is followed but none is submitted."""
     if check.entry.source == _SCRIPT:
         return replace(check, parameters={**check.parameters, "dry": True})
     return check
 
 
 def members(home: Home) -> frozenset[str]:
-    """Return the users whose daemons may have submitted jobs of a shared home; empty: only oneself."""
+    """Return the users whose daemons may have submitted jobs for a group's home; empty: only this user."""
     if home.group is None:
         return frozenset()
     return account.group_members(home.group) | {
@@ -87,6 +87,8 @@ def members(home: Home) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _CrontabBuilder:
+    """Builder of checks from drop-ins."""
+
     config: Config
     home: Home
     scouts: Scouts
@@ -108,7 +110,7 @@ class _CrontabBuilder:
         return []
 
     def timed(self, check: Check, dropin: DropIn) -> Check:
-        """Give it the time of day of its folder, where that has one and the check no cadence of its own."""
+        """Set the folder's time of day, if it has one and the check no interval of its own."""
         at = self._at(dropin)
         if at is None or check.every != dropin.every:
             return check
@@ -125,15 +127,11 @@ class _CrontabBuilder:
 
     def _executable(self, dropin: DropIn) -> Check:
         deadline = min(dropin.every, self.config.daemon.dropin_timeout)
-        parameters = {
-            "path": dropin.path,
-            "home": str(self.home.path),
-            "deadline": deadline,
-        }
+        parameters = {"path": dropin.path, "home": str(self.home.path), "deadline": deadline}
         entry = PluginEntry(dropin.name, dropin.path, _EXECUTABLE, program=True)
         check = self._check(dropin, entry, parameters, dropin.every, deadline + MARGIN)
         daemon = self.config.daemon
-        # A slow one is not run again to confirm what it said: it may be no check, but a chore.
+        # A slow one is not run again for confirmation: it may be a chore, not a check.
         return replace(check, confirm=1) if check.every > daemon.confirm * daemon.interval else check
 
     def _script(self, dropin: DropIn) -> Check:
@@ -153,7 +151,7 @@ class _CrontabBuilder:
             "at": self._at(dropin),
             "since": dropin.since,
         }
-        # Our own code: it looks after the job in a worker that others share. Looks are the daemon's rhythm.
+        # A short built-in call in a shared worker; it looks after the job at the daemon's interval.
         entry = PluginEntry(dropin.name, "built-in", _SCRIPT, wants=frozenset({"state", "now"}))
         every = min(dropin.every, self.config.daemon.interval)
         check = self._check(dropin, entry, parameters, every, SLURM_DEADLINE)

@@ -1,4 +1,4 @@
-"""Outcome of a drop-in's job, in words: pure. Values come from a Snapshot, words go into a Result."""
+"""Judgement and wording of a drop-in job's state and end, from snapshots. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watchdogd.plugin import Status
 from watchdogd.units import age, local_time
 
 PATIENCE = 3600.0
-"""A job that waits for longer than its cadence, and than this (seconds), is told."""
+"""Seconds: a job that waits for longer than this and than the drop-in's interval is a WARNING."""
 _SHOWN = 5
 
 
@@ -25,23 +25,23 @@ class JobResult:
 
 
 def belongs(item: Job | Ending, job_id: str) -> bool:
-    """Return whether it is this job, a task of this array, or a component of this het job."""
+    """Return whether it is this job, a task of this array or a component of this het job."""
     return item.id == job_id or item.raw_id == job_id or item.id.startswith((f"{job_id}_", f"{job_id}+"))
 
 
 def base(item: Job | Ending) -> str:
-    """Return the id under which sbatch submitted it: the array's or het job's."""
+    """Return the job id that sbatch returned: the array's or het job's."""
     return item.id.partition("_")[0].partition("+")[0]
 
 
 def newest(items: Iterable[Job | Ending], comment: str) -> Job | Ending | None:
-    """Return the job submitted last among those with the comment."""
+    """Return the newest job with this comment."""
     marked = [item for item in items if item.comment == comment]
     return max(marked, key=lambda item: item.submitted_at or 0.0, default=None)
 
 
 def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResult:
-    """Judge a job that waits or runs: fine, unless it can never start."""
+    """Judge a waiting or running job: OK unless it can never start or waits too long."""
     for job in jobs:
         reason = pending_reasons.judge(job.reason, job.state)
         if job.waiting and reason.wait is not pending_reasons.Wait.PASSES:
@@ -60,12 +60,12 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResu
 
 
 def is_complete(ending: Ending) -> bool:
-    """Return whether everything about an end is known: its exit code, and who cancelled it."""
+    """Return whether the record is complete: exit code, or who cancelled it."""
     return bool(ending.cancelled_by) if ending.state == "CANCELLED" else ending.exit_code is not None
 
 
 def over(endings: Sequence[Ending], job_id: str) -> JobResult:
-    """Return how a job has ended; `endings` are those of all its tasks."""
+    """Judge a finished job by the endings of all its tasks."""
     failed = [ending for ending in endings if not ending.well]
     last = max(ending.ended_at or 0.0 for ending in endings)
     if not failed:
@@ -81,7 +81,7 @@ def over(endings: Sequence[Ending], job_id: str) -> JobResult:
 
 
 def worse(end: JobResult, present: JobResult) -> JobResult:
-    """Return the worse of the two: a bad end stays reported until the next job's own good end."""
+    """Combine the last end with the present state: a bad end is reported until a job ends well."""
     if end.status is Status.OK:
         return present
     status = max(end.status, present.status, key=lambda each: each.severity)

@@ -1,6 +1,6 @@
-"""A Slurm script in a drop-in folder: submitted at its cadence as it is, and followed to its end.
+"""A Slurm script in a drop-in folder: submitted at its folder's interval and followed to its end.
 
-It runs in a worker at the daemon's rhythm.
+The plugin runs in a worker at the daemon's interval.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from watchdogd.system.text import split_lines
 from watchdogd.system.times import CronTimes
 
 DEADLINE = 150.0
-"""Seconds for one execution: two looks at the queue, and an sbatch that hangs."""
+"""Seconds for one execution: two snapshots, and an sbatch that hangs."""
 LOOK = 30.0
 PATIENCE = 1800.0
-"""Seconds for which a Slurm that does not answer, or does not know how a job ended, is no news."""
+"""Seconds of a silent Slurm, or of an unknown end, before that is reported."""
 LAG = 60.0
-"""Seconds for which accounting may lag behind before an end is told without what only it knows."""
+"""Seconds to wait for accounting to complete the record of an ended job."""
 SLACK = 1.0
 SHOWN = 20
 _RETRY, _RETRY_MOST = 60.0, 3600.0
@@ -45,10 +45,9 @@ _SCRIPT_LIMIT, _TAIL_LIMIT = 4_000_000, 20_000
 class ScriptOptions:
     """Options for submitting a script.
 
-    `output` is where its output goes when it names no file, or one that would lie in home, without the
-    job's id and ending; `every` in seconds, `at` the times of day instead, counted from `since` on; `users`
-    are those whose daemons share this home; `edited` is when the script was (nanoseconds); `dry`: nothing
-    is submitted.
+    `output`: path, without job id and suffix, for output that the script does not direct outside home;
+    `every`: seconds; `at`: times of day instead, counted from `since` on; `users`: those whose daemons share
+    this home; `edited`: when the script was edited, in nanoseconds; `dry`: nothing is submitted.
     """
 
     path: str
@@ -67,7 +66,7 @@ class ScriptOptions:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """End of the last job, and the last lines of its output where that was bad."""
+    """Result of the last job, with the last lines of its output where it failed."""
 
     status: Status
     text: str
@@ -76,7 +75,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Refusals by Slurm: how many in a row, when to try again, and when the script was edited."""
+    """Consecutive refusals by sbatch, when to try again, and when the refused script was edited."""
 
     tries: int
     retry: float
@@ -87,8 +86,9 @@ class Refused:
 class Followed:
     """State of a script's jobs.
 
-    The one that is followed, its name, when it was last in the queue, the last one and when that was
-    `submitted`, how one ended, what was refused, and since when Slurm is `silent`.
+    `job`: id of the job followed now, `name` its name, `seen` when it was last in the queue; `last`: id of
+    the newest job, `submitted` when; `end`: result of the last ended one; `silent`: since when Slurm does not
+    answer.
     """
 
     job: str | None = None
@@ -153,7 +153,7 @@ def _step(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
 
 
 def _due(wish: ScriptOptions, known: Followed, now: float) -> bool:
-    """Return whether the next submission is due by time."""
+    """Return whether it is time to submit the script."""
     last, refused = known.submitted, known.refused
     if refused and refused.edited == wish.edited and now < refused.retry <= now + _RETRY_MOST:
         return False
@@ -163,13 +163,13 @@ def _due(wish: ScriptOptions, known: Followed, now: float) -> bool:
 
 
 def _last(known: Followed) -> JobResult:
-    """Report how the last job ended."""
+    """Return the result of the last job."""
     end = known.end or End(Status.OK, "no job of it has ended yet")
     return JobResult(end.status, end.text)
 
 
 def _look(wish: ScriptOptions, known: Followed, now: float) -> Snapshot:
-    """Ask for the queue; twice where it is empty, since a busy controller can time out with that."""
+    """Return a snapshot; taken twice where it is empty, as squeue of a busy controller may be."""
     before = {} if known.last is None else {known.last: known.seen}
     seen = slurm_snapshot.look((), wish.users, before, LOOK, now)
     empty = seen.jobs == () and not seen.endings
@@ -177,7 +177,7 @@ def _look(wish: ScriptOptions, known: Followed, now: float) -> Snapshot:
 
 
 def _silent(known: Followed, trouble: str, now: float) -> JobResult:
-    """Report that Slurm does not answer; the last result stands for a while."""
+    """Return the last result with a note that Slurm is silent; UNKNOWN once that lasts."""
     known.silent = now if known.silent is None else known.silent
     since = min(known.silent, now)
     if now - since < PATIENCE:
@@ -187,7 +187,7 @@ def _silent(known: Followed, trouble: str, now: float) -> JobResult:
 
 
 def _adopt(wish: ScriptOptions, known: Followed, seen: Snapshot, now: float) -> None:
-    """Follow a job of ours that is not remembered: sbatch failed to report it, or the daemon ended."""
+    """Follow a job of this script that is not remembered: sbatch failed to report it, or the daemon died."""
     found = dropin_job_result.newest(seen.jobs or (), wish.comment)
     if found is None:
         since = (now - wish.every if known.submitted is None else known.submitted) - 60.0
@@ -207,7 +207,7 @@ def _remember(known: Followed, job_id: str, name: str, submitted: float, now: fl
 def _follow(
     wish: ScriptOptions, known: Followed, job_id: str, seen: Snapshot, now: float
 ) -> JobResult | None:
-    """Report on the followed job; None once it is over and its end is noted."""
+    """Judge the followed job; None once it is over and its end is noted."""
     jobs = [job for job in seen.jobs or () if dropin_job_result.belongs(job, job_id)]
     if jobs:
         known.seen, known.name = now, jobs[0].name
@@ -215,7 +215,7 @@ def _follow(
     known.seen = min(known.seen, now)  # the clock may have been set back
     if markers.ended_with_watchdog(Home(Path(wish.home)), job_id):
         known.end = End(Status.OK, f"job {job_id} was ended with the watchdog")
-        known.job = known.submitted = None  # what was cut short is due at once
+        known.job = known.submitted = None  # an interrupted job is due again at once
         return None
     endings = _endings(wish, known, job_id, seen, now)
     if (
@@ -237,17 +237,17 @@ def _follow(
 
 
 def _endings(wish: ScriptOptions, known: Followed, job_id: str, seen: Snapshot, now: float) -> list[Ending]:
-    """Return how the followed job's tasks ended; ask accounting where the first query does not show it."""
+    """Return the endings of the followed job's tasks, from accounting if the first snapshot has none."""
     found = [each for each in seen.endings or () if each.over and dropin_job_result.belongs(each, job_id)]
     if found:
         return found
-    name = known.name or ","  # one with a comma makes the look ask accounting for all names
+    name = known.name or ","  # a name with a comma makes the snapshot ask accounting for all names
     again = slurm_snapshot.look((name,), wish.users, {}, LOOK, now)
     return [each for each in again.endings or () if each.over and dropin_job_result.belongs(each, job_id)]
 
 
 def _submit(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
-    """Submit the script. After a refusal the next attempts come less and less often."""
+    """Submit the script. After a refusal it is tried again at growing intervals."""
     if wish.dry:
         return dropin_job_result.worse(_last(known), JobResult(Status.OK, "a job would be submitted"))
     try:
@@ -268,7 +268,7 @@ def _submit(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
 
 
 def _options(wish: ScriptOptions) -> list[str]:
-    """Return sbatch's options, without what the script names: on the command line they would win.
+    """Return sbatch's options; those that the script sets itself are left out, since these would override it.
 
     SlurmError where the script may not be used, OSError where it cannot be read.
     """
@@ -278,11 +278,11 @@ def _options(wish: ScriptOptions) -> list[str]:
     text, _ = read_head(wish.path, _SCRIPT_LIMIT, follow=True)
     named = given = slurm.script_options(text.decode("utf-8", "replace"))
     ending = wish.output.replace("%", "%%")
-    # in home it would be a file for each run, for ever
+    # output within home would be a file for each run, for ever
     place = os.path.join(wish.home, named.get("chdir", ""), "")
-    inside = {
-        key for key in ("output", "error") if _is_in(wish.home, os.path.join(place, named.get(key, "/")))
-    }
+    within = f"{os.path.realpath(wish.home)}/"
+    paths = {key: os.path.join(place, named.get(key, "/")) for key in ("output", "error")}
+    inside = {key for key, path in paths.items() if os.path.realpath(path).startswith(within)}
     named = {key: value for key, value in named.items() if key not in inside}
     ours = {
         "partition": wish.partition,
@@ -295,12 +295,8 @@ def _options(wish: ScriptOptions) -> list[str]:
     return [f"--comment={wish.comment}", *missing]
 
 
-def _is_in(folder: str, path: str) -> bool:
-    return os.path.realpath(path).startswith(f"{os.path.realpath(folder)}/")
-
-
 def _tail(wish: ScriptOptions, endings: list[Ending]) -> str:
-    """Return the last lines of the first failed task's output, where it is in our own file."""
+    """Return the last lines of the first failed task's output, if that is in the file chosen here."""
     failed = next(each for each in endings if not each.well)
     try:
         with open(open_plain(f"{wish.output}-{failed.raw_id}.out"), "rb") as file:

@@ -1,6 +1,6 @@
-"""Drop-in folders of home: their files, the kind of each, why some are not run, and how one is run.
+"""Drop-in folders of home: finding and classifying their files, and running executables.
 
-Discovery reads only names, modes and the text of a `*.py`; it executes and imports nothing.
+Finding reads only names, modes and the text of `*.py`; it executes and imports nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from watchdogd.system.smallfile import read_head
 from watchdogd.units import age, parse_duration
 
 CADENCES = {"cron.hourly": 3600.0, "cron.daily": 86400.0, "cron.weekly": 7 * 86400.0}
-"""Seconds between two runs, by folder; `cron.every-<duration>` says its own."""
+"""Seconds between two runs, by folder; `cron.every-<duration>` has its interval in its name."""
 DAILY = "cron.daily"
 _EVERY = "cron.every-"
 _AT = re.compile(r"cron\.at-([01]\d|2[0-3])([0-5]\d)")
@@ -39,11 +39,11 @@ _DEFINES_CHECKS = re.compile(
 _TEXT_LIMIT = 1_000_000
 
 Stamp = tuple[int, ...]
-"""What changes when a file is edited, given other rights, or replaced."""
+"""Times, size, permissions, owner and inode of a file: any edit or replacement changes it."""
 
 
 class DropInKind(enum.Enum):
-    """Kind of a drop-in, and so how it is run."""
+    """Kind of a drop-in, which decides how it is run."""
 
     SLURM = "Slurm script"
     EXECUTABLE = "executable"
@@ -52,11 +52,10 @@ class DropInKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DropIn:
-    """A file in a drop-in folder, or (where `name` has no `/`) a folder that is not used itself.
+    """File in a drop-in folder, or a folder (`name` without `/`) that cannot be used.
 
-    `name` is `cron.hourly/FILE`, `every` its folder's cadence in seconds. `skipped` says why it is ignored,
-    `refused` why it may not run; both are empty where it runs. `aside`: it is ignored for a name that
-    somebody gave it for that purpose.
+    `name` is `cron.hourly/FILE`, `every` the folder's interval in seconds. `skipped`: why it is ignored;
+    `refused`: why it may not run; both are empty where it runs. `aside`: its name marks it as disabled.
     """
 
     name: str
@@ -70,18 +69,17 @@ class DropIn:
 
     @property
     def folder(self) -> str:
-        """Return the name of its folder."""
         return self.name.partition("/")[0]
 
     @property
     def hour(self) -> str:
-        """Return the time of day that its folder names, `02:30`, or empty."""
+        """Return the time of day in its folder's name, `02:30`, or empty."""
         found = _AT.fullmatch(self.folder)
         return f"{found[1]}:{found[2]}" if found else ""
 
     @property
     def since(self) -> float:
-        """Return when it was added or changed last."""
+        """Return when it was added or last changed."""
         return self.stamp[1] / 1e9 if self.stamp else 0.0
 
     @property
@@ -90,7 +88,7 @@ class DropIn:
 
 
 def look(home: Home) -> tuple[DropIn, ...]:
-    """Return everything in the drop-in folders, by name. OSError where home cannot be read."""
+    """Return all files of the drop-in folders, by name. OSError where home cannot be read."""
     found: list[DropIn] = []
     trusted = team_of(home.path)
     for folder in _dropin_folders(home):
@@ -99,7 +97,7 @@ def look(home: Home) -> tuple[DropIn, ...]:
 
 
 def _dropin_folders(home: Home) -> list[Path]:
-    """List the folders of drop-ins in home, in the order of their names."""
+    """Return home's drop-in folders, sorted by name."""
     names = sorted(name for name in os.listdir(home.path) if name.startswith("cron."))
     return [home.path / name for name in names if (home.path / name).is_dir()]
 
@@ -125,7 +123,7 @@ def _in_folder(folder: Path, trusted: Trusted) -> Iterator[DropIn]:
 
 
 def _cadence(folder: str) -> float:
-    """Return a folder's cadence; UnitError says what is wrong with its name."""
+    """Return a folder's interval in seconds; UnitError where its name is invalid."""
     if folder in CADENCES:
         return CADENCES[folder]
     if _AT.fullmatch(folder):
@@ -140,7 +138,7 @@ def _cadence(folder: str) -> float:
 
 
 def _classified(path: Path, name: str, every: float, trusted: Trusted) -> DropIn:
-    """Classify a file by name and mode alone, but for `*.py`."""
+    """Classify a file by name and mode; a `*.py` by its text."""
     reason = _set_aside(path.name)
     if reason:
         return DropIn(name, str(path), every, skipped=reason, aside=True)
@@ -158,7 +156,7 @@ def _classified(path: Path, name: str, every: float, trusted: Trusted) -> DropIn
 
 
 def _set_aside(name: str) -> str:
-    """Return why the name excludes the file from the drop-ins on purpose, or empty."""
+    """Return why the name marks the file as disabled, or empty."""
     if name.startswith("."):
         return "hidden: its name begins with a dot"
     for ending in ("~", ".bak", ".disabled"):
@@ -168,7 +166,7 @@ def _set_aside(name: str) -> str:
 
 
 def _kind(path: Path, found: os.stat_result) -> tuple[DropInKind | None, str]:
-    """Return its kind, or why it cannot be run. OSError where it cannot be read."""
+    """Return its kind, or None and why it cannot be run. OSError where it cannot be read."""
     if stat.S_ISDIR(found.st_mode):
         return None, "a folder"
     if not stat.S_ISREG(found.st_mode):
@@ -177,16 +175,12 @@ def _kind(path: Path, found: os.stat_result) -> tuple[DropInKind | None, str]:
         return None, "empty"
     if path.suffix in (".slurm", ".sbatch"):
         return DropInKind.SLURM, ""
-    if path.suffix == ".py" and _DEFINES_CHECKS.search(_text(path)):
+    if path.suffix == ".py" and _DEFINES_CHECKS.search(read_head(path, _TEXT_LIMIT, follow=True)[0]):
         return DropInKind.PYTHON, ""
     if os.access(path, os.X_OK):
         return DropInKind.EXECUTABLE, ""
     no_checks = "defines no checks and is " if path.suffix == ".py" else ""
     return None, f"{no_checks}not executable: chmod +x {shlex.quote(str(path))}"
-
-
-def _text(path: Path) -> bytes:
-    return read_head(path, _TEXT_LIMIT, follow=True)[0]
 
 
 def _shown(name: str) -> str:
@@ -199,9 +193,9 @@ def _stamp(found: os.stat_result) -> Stamp:
 
 
 OUTPUT_LIMIT = 1_000_000
-"""Bytes of each stream of a drop-in that are kept."""
+"""Bytes kept of each output stream of a drop-in."""
 _BUSY = 3.0
-"""Seconds for which a program is tried again that somebody still writes."""
+"""Seconds of retries for a program that is still being written (ETXTBSY)."""
 _FIRST_LINE = 4096
 _NOT_FOR_DROPINS = frozenset({"WATCHDOGD_LINK"})
 
@@ -210,20 +204,19 @@ _NOT_FOR_DROPINS = frozenset({"WATCHDOGD_LINK"})
 def environment(home: str) -> dict[str, str]:
     """Return the environment of drop-ins: WATCHDOGD_HOME, and no variables of a link.
 
-    Workers have no secrets, so none need to be removed. Made once, since a worker's environment never
-    changes.
+    Workers have no secrets to remove, and an environment that never changes.
     """
     return command.environment({"WATCHDOGD_HOME": home}, without=_NOT_FOR_DROPINS)
 
 
 @check
 def executable(path: str, home: str, deadline: float) -> Result:
-    """Run a program that speaks the Nagios plugin API, in home, for at most `deadline` seconds."""
+    """Run a Nagios plugin in home, for at most `deadline` seconds."""
     reason = distrust(Path(path), team_of(home))
     if reason:
         return refused(path, home, reason)
     try:
-        os.chdir(home)  # where it starts: this process does nothing else
+        os.chdir(home)  # for the program; this process does nothing else
     except OSError as error:
         there = Advice("To see whether home is there:", f"ls -ld {shlex.quote(home)}")
         return unknown(f"not run: the watchdog's home is out of reach: {error.strerror}").saying(
@@ -240,24 +233,24 @@ def executable(path: str, home: str, deadline: float) -> Result:
 
 
 def advised(result: Result, path: str, home: str) -> Result:
-    """Add to what is wrong how the drop-in runs again."""
+    """Add the command that runs the drop-in again, unless the result is OK."""
     again = Advice("To run it again:", f"watchdogd check {shlex.quote(os.path.relpath(path, home))}")
     return result if result.status is Status.OK else result.saying(advice=[again])
 
 
 @check
 def stated(status: int, summary: str, facts: tuple[str, ...] = (), advice: tuple[Advice, ...] = ()) -> Result:
-    """Report on a drop-in without running it: it is refused, or cannot be loaded."""
+    """Return a fixed result for a drop-in that is refused or cannot be loaded."""
     return Result(Status(status), summary).saying(*facts, advice=advice)
 
 
 def refused(path: str, home: str, reason: Problem) -> Result:
-    """Report that a drop-in is not run, since others may write it."""
+    """Return the result for a drop-in that others may write."""
     return critical(refusal(path, home, reason)).saying(path, advice=[Advice.of(reason)])
 
 
 def refusal(path: str, home: str, reason: Problem) -> str:
-    """Return `refused: it can be written by everybody`; its own path is known."""
+    """Return `refused: it can be written by everybody`; the drop-in's own path is left out."""
     what = reason.what.replace(os.path.realpath(path), "it").replace(f"{os.path.realpath(home)}/", "")
     return f"refused: {what}"
 
@@ -265,7 +258,7 @@ def refusal(path: str, home: str, reason: Problem) -> str:
 def _ask(path: str, home: str, deadline: float) -> command.Answer:
     until = time.monotonic() + _BUSY
     while True:
-        with umask.Lent(umask.sane()):  # nothing else goes on in this process
+        with umask.Lent(umask.sane()):  # this process does nothing else
             answer = command.ask([path], deadline=deadline, env=environment(home), output_limit=OUTPUT_LIMIT)
         if answer.errno != errno.ETXTBSY or time.monotonic() > until:
             return answer
@@ -273,7 +266,7 @@ def _ask(path: str, home: str, deadline: float) -> command.Answer:
 
 
 def _fix(number: int | None, path: str) -> tuple[Advice, ...]:
-    """Return the fix for a program that could not be started, by its errno."""
+    """Return advice for a program that could not be started, by errno."""
     if number == errno.ENOEXEC:
         return (Advice("Begin it with a line such as #!/bin/bash."),)
     if number != errno.ENOENT:

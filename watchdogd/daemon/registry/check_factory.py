@@ -1,4 +1,4 @@
-"""Checks made of the configuration: each is a plugin with its parameters, its target and its schedule."""
+"""Construction of checks from the configuration: plugin, parameters, target and schedule."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _SHARED_KEYS = frozenset(CheckSection.model_fields)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check, ready to run: parameters are validated values; times in seconds.
+    """One check, ready to run: parameters are validated, times are in seconds.
 
-    `at`: it runs at these times of day instead of every so many seconds, first after `since`.
+    `at`: times of day at which it runs, instead of every so many seconds; the first one after `since`.
     """
 
     name: str
@@ -61,9 +61,9 @@ def build(
     *,
     whole: bool = True,
 ) -> tuple[Check, ...]:
-    """Build all checks that are switched on. ConfigError names the key that does not fit its plugin.
+    """Return all enabled checks. ConfigError names the key that does not fit its plugin.
 
-    Without `whole`, a check that does not fit is left out instead.
+    Unless `whole`, a check with such a key is left out instead.
     """
     checks: tuple[Check, ...] = ()
     for section in _Builder(config, catalog, home, default_backend).sections():
@@ -81,7 +81,7 @@ def build(
 def with_defaults(
     name: str, entry: PluginEntry, section: CheckSection, target: str, config: Config, home: Home
 ) -> Check:
-    """Build a check with its plugin's default parameters. ConfigError where one has none."""
+    """Return a check with its plugin's default parameters. ConfigError where one has no default."""
     for parameter in entry.parameters.values():
         if parameter.default is REQUIRED:
             raise ConfigError(f"{entry.name}: parameter '{parameter.name}' has no default: give it one")
@@ -102,7 +102,7 @@ def policy(check: Check, config: Config) -> AlertPolicy:
 
 
 def written(config: Config, home: Home) -> tuple[str, ...]:
-    """List what watchdogd itself writes where logs may lie: the runs' pulses, and status logs."""
+    """Return the files that watchdogd writes where logs may be: `pulse` files and status logs."""
     pulses = [run.pulse for run in config.runs.values() if run.pulse]
     logs = [path for each in config.channels.values() for path in each.written]
     return tuple(dict.fromkeys(absolute(home, path) for path in (*pulses, *logs)))
@@ -110,13 +110,15 @@ def written(config: Config, home: Home) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
+    """Builder of checks from the sections of config.toml."""
+
     config: Config
     catalog: Mapping[str, PluginEntry]
     home: Home
     default_backend: str
 
     def sections(self) -> Iterator[Iterator[Check]]:
-        """Build the checks of each section of config.toml."""
+        """Yield the checks of each section of config.toml."""
         ours = written(self.config, self.home)
         for name, run_section in self.config.runs.items():
             yield self._of_run(name, run_section, ours)
@@ -143,12 +145,12 @@ class _Builder:
                 yield from self._check(entry, section, f"disks.{name}", name, None, saved)
 
     def _watching(self, kind: str) -> list[PluginEntry]:
-        """List the plugins switched on for each run or disk; first those that the others follow."""
+        """Return plugins enabled for each run or disk; those that others follow come first."""
         found = [each for each in self.catalog.values() if each.declared.watches == kind and not each.skipped]
         return sorted(found, key=lambda entry: (not entry.declared.jobs, bool(entry.follows), entry.name))
 
     def _tuned(self, section: RunSection | DiskSection, brought: Collection[PluginEntry], where: str) -> None:
-        """ConfigError where a check is tuned that its section does not switch on: nobody would read it."""
+        """Raise ConfigError for a tuned check that its section does not enable."""
         for plugin in section.checks:
             entry = self._entry(plugin, f"{where}.checks.{plugin}")
             if entry not in brought:
@@ -180,10 +182,10 @@ class _Builder:
         run: Run | None,
         known: Mapping[str, Any],
     ) -> Iterator[Check]:
-        """Build a check of the `target`, a run or a disk.
+        """Yield a check of the `target`, a run or a disk.
 
-        The section's keys are its parameters, tuned by `checks`. `known` are parameters given by other
-        sections.
+        Its parameters are the section's keys, then those tuned under `checks`. `known` are parameters taken
+        from other sections.
         """
         where = f"{where}.checks.{entry.name}"
         given = {key: value for key, value in known.items() if key in entry.parameters} | {
@@ -203,10 +205,9 @@ class _Builder:
         yield from self.made(f"{target}/{entry.name}", entry, given, tuned, where, run, target)
 
     def _tuning(self, raw: Mapping[str, Any], where: str) -> CheckSection:
+        shared = {key: value for key, value in raw.items() if key in _SHARED_KEYS}
         try:
-            return CheckSection.model_validate(
-                {key: value for key, value in raw.items() if key in _SHARED_KEYS}
-            )
+            return CheckSection.model_validate(shared)
         except ValidationError as error:
             errors = error.errors(include_url=False)
             key = errors[0]["loc"][0]
@@ -271,7 +272,7 @@ class _Builder:
         return values
 
     def _meant(self, key: str, where: str, known: list[str]) -> str:
-        from watchdogd.daemon.misplaced_keys import hint  # what a mistake alone needs
+        from watchdogd.daemon.misplaced_keys import hint  # needed for a mistake only
 
         kind, _, name = where.partition(".")
         above, _, plugin = name.rpartition(".checks.")
@@ -292,19 +293,16 @@ class _Builder:
 
 
 def _crossed(values: Mapping[str, Any]) -> str:
-    """Return why a pair such as `vram_warn` and `vram_crit` is the wrong way round; empty where none is.
+    """Return why a pair such as `vram_warn` and `vram_crit` is the wrong way round, or empty.
 
-    Less of what is free is worse; of everything else that built-in checks judge, more is.
+    Free space is worse the less it is; everything else the more it is.
     """
     for key, warn in values.items():
         other = key.replace("warn", "crit")
         crit = values.get(other)
-        if (
-            "free" in key
-            or other == key
-            or not isinstance(warn, int | float)
-            or not isinstance(crit, int | float)
-        ):
+        if "free" in key or other == key:
+            continue
+        if not isinstance(warn, int | float) or not isinstance(crit, int | float):
             continue
         if crit < warn:
             return f"{other} = {crit:g} is below {key} = {warn:g}: CRITICAL would come first; exchange them"
@@ -317,10 +315,10 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 
 
 def _wished(entry: PluginEntry, section: RunSection | DiskSection, run: Run | None = None) -> bool:
-    """Return whether a section brings a check: the key that it needs is set.
+    """Return whether a section enables a check: the key that it needs is set.
 
-    Where jobs cannot be asked for, the log alone shows how a run is; only where there is none it is said that
-    nobody can.
+    Without a batch system the log alone shows the state of a run; the check of its jobs is enabled only where
+    there is no log, to say that nothing can be watched.
     """
     needs = entry.declared.needs
     if needs:
@@ -331,7 +329,7 @@ def _wished(entry: PluginEntry, section: RunSection | DiskSection, run: Run | No
 
 
 def _plain(value: Any) -> Any:
-    """Convert a configured value to what plugins get: tables become dicts."""
+    """Convert a configured value to what plugins accept: tables become dicts."""
     if isinstance(value, BaseModel):
         return value.model_dump(exclude_none=True)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -1,6 +1,6 @@
-"""Loading of the code that a Source names, in whichever process runs it.
+"""Loading of the code that a Source names, in any process.
 
-As a separate process (`MODULE|FILE ORIGIN`), the registry's scout, it prints the plugins of a module.
+Run as a process (`MODULE|FILE ORIGIN`) for the registry, it prints the plugins of a module.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from watchdogd.errors import PluginError
 
 
 class _Source(SourceFileLoader):
-    """Loader that reads the file itself: a writer of `__pycache__` could have other code run in its place."""
+    """Loader that ignores `__pycache__`, where another writer could have put other code."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -29,7 +29,7 @@ class _Source(SourceFileLoader):
 
 
 def load(module: str) -> ModuleType:
-    """Load a module by its dotted name, or by a file's path (then under a name of its own)."""
+    """Import a module by its dotted name, or a file by its path, under a name made from the path."""
     if "/" not in module:
         return importlib.import_module(module)
     name = "watchdogd_plugin_" + hashlib.sha256(module.encode()).hexdigest()[:12]
@@ -46,7 +46,7 @@ def load(module: str) -> ModuleType:
 
 
 def _distrust_cache(folder: str) -> None:
-    """Raise PluginError where everybody can write the folder from which a plugin imports."""
+    """Raise PluginError where everybody can write the `__pycache__` from which a plugin imports."""
     try:
         mode = os.stat(folder).st_mode
     except OSError:
@@ -56,8 +56,8 @@ def _distrust_cache(folder: str) -> None:
 
 
 def main() -> int:
-    """Print the entries, pickled, as one line of hex; a failure is one line on stderr and exit code 1."""
-    from watchdogd.daemon.registry.plugin_registry import entries_of  # what workers do not need
+    """Print the entries, pickled, as a line of hex digits; on failure, one line on stderr and exit code 1."""
+    from watchdogd.daemon.registry.plugin_registry import entries_of  # not needed by workers
 
     module, origin = sys.argv[1:3]
     try:

@@ -1,7 +1,7 @@
-"""Registry of all plugins: the built-in ones, home's own, and those of installed packages.
+"""Registry of all plugins: built-in ones, home's own, and those of installed packages.
 
-Foreign code is never imported into the daemon: a scout process imports it, within a deadline, and reports
-what it found. What cannot be used is listed with its reason.
+A user's code is never imported into the daemon: a separate process imports it, within a deadline, and prints
+its plugins. A plugin that cannot be used is listed with the reason.
 """
 
 from __future__ import annotations
@@ -21,27 +21,16 @@ from watchdogd.plugin import Parameter, Plugin
 from watchdogd.system import command
 
 SCOUT_DEADLINE = 20.0
-_SCOUTS_GET = frozenset(
-    [
-        "PATH",
-        "HOME",
-        "USER",
-        "LANG",
-        "LC_ALL",
-        "TMPDIR",
-        "PYTHONPATH",
-        "VIRTUAL_ENV",
-        "CONDA_PREFIX",
-        "LD_LIBRARY_PATH",
-        "WATCHDOGD_HOME",
-    ]
-)
-"""Variables that foreign code needs to be loaded; secrets stay out of its sight."""
+_SCOUTS_GET = frozenset((
+    "PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX",
+    "LD_LIBRARY_PATH", "WATCHDOGD_HOME",
+))  # fmt: skip
+"""Environment variables for the process that imports a user's code; secrets are left out."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Place of a plugin's code: a module's name or a file's path, and the function in it."""
+    """Location of a plugin's code: a module's name or a file's path, and the function in it."""
 
     module: str
     attribute: str
@@ -54,9 +43,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PluginEntry:
-    """A plugin in the catalog. `origin` is `built-in`, a file's path, or a package's name.
+    """Plugin in the catalog. `origin`: `built-in`, a file's path, or a package's name.
 
-    `program`: an executable, which our own code runs; other foreign ones run in a worker of their own.
+    `program`: an executable drop-in, run by built-in code; other users' plugins run in their own workers.
     """
 
     name: str
@@ -76,12 +65,12 @@ class PluginEntry:
 
     @property
     def foreign(self) -> bool:
-        """Return whether it is not ours."""
+        """Return whether it is a user's or a package's."""
         return self.origin != "built-in"
 
 
 def discover(home: Home) -> dict[str, PluginEntry]:
-    """Return all plugins by name; unusable ones bear `skipped`. Never raises for what a plugin does."""
+    """Return all plugins by name; unusable ones have `skipped` set. Never raises because of a plugin."""
     found = {entry.name: entry for entry in built_in()}
     for entry in [*_of_home(home), *_of_packages()]:
         taken = found.get(entry.name)
@@ -94,7 +83,7 @@ def discover(home: Home) -> dict[str, PluginEntry]:
 
 
 def entries_of(module: Any, source: str, origin: str) -> list[PluginEntry]:
-    """List the plugins that a module defines itself, not those that it imports."""
+    """Return the plugins that a module defines itself, not those that it imports."""
     return [
         PluginEntry(
             name=plugin.name,
@@ -140,7 +129,7 @@ def _of_packages() -> list[PluginEntry]:
 
 
 def scout(module: str, origin: str) -> list[PluginEntry]:
-    """Have a separate process list the plugins of a module or file."""
+    """Return the plugins of a module or file, as a separate process lists them."""
     needed = {key: value for key, value in command.environment().items() if key in _SCOUTS_GET}
     answer = command.ask(
         [sys.executable, "-P", "-m", "watchdogd.daemon.registry.plugin_loading", module, origin],

@@ -1,6 +1,6 @@
-"""A worker process: reads Calls from its socket, runs them one after another, answers each with a Reply.
+"""Worker process: reads Calls from its socket, runs them one after another, answers each with a Reply.
 
-What a plugin does stays in here: output goes nowhere, exceptions become a line of text, texts are bounded.
+A plugin's output is dropped, its exceptions become a line of text, and all texts are limited in length.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ YEAR_9999 = 253_370_000_000.0
 DETAILS_LIMIT = 20_000
 MEMORY_LIMIT = 1_000_000
 RESULTS_LIMIT = 1_000
-"""Characters of a summary, of details, of a memory as JSON; results of one execution."""
+"""Limits: characters of a summary, a cell, details, and a memory as JSON; results of one execution."""
 
 MEMORY = 2 * 2**30
-"""Bytes of data that a plugin of the user's own, and each process that it starts, may have."""
+"""Bytes of data (RLIMIT_DATA) of a user's plugin and of each process that it starts."""
 
 _compact = json.JSONEncoder(separators=(",", ":")).encode
 _functions: dict[Source, Any] = {}
 
 
 class CallQueue:
-    """Calls of a worker that have not begun, and its socket.
+    """Calls that have not begun, and the worker's socket.
 
-    A thread reads them, so that they can be recalled while the current one hangs in a system call.
+    A thread reads the socket, so that calls can be recalled while the current one hangs in a system call.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -56,7 +56,7 @@ class CallQueue:
         self._sending = threading.Lock()
 
     def take(self) -> Call:
-        """Return the next call; waits for one."""
+        """Return the next call; blocks until there is one."""
         with self._came:
             while not self._calls:
                 self._came.wait()
@@ -67,7 +67,7 @@ class CallQueue:
             self._connection.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
     def listen(self) -> None:
-        """Receive calls; when the daemon closes the socket, the process ends."""
+        """Receive calls until the daemon closes the socket; then end the process."""
         try:
             while True:
                 calls: list[Call] | None = self._connection.recv()
@@ -90,26 +90,26 @@ class CallQueue:
 
 
 def _bound(*, alone: bool) -> None:
-    """Bound this process's memory, so that it ends rather than the daemon where memory runs out."""
+    """Have the kernel kill this process first when memory runs out; limit memory of an `alone` one."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
     if alone:
-        with contextlib.suppress(ValueError, OSError):  # a site's own limit is lower
+        with contextlib.suppress(ValueError, OSError):  # the present limit may be lower
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
 
 def main() -> None:
-    """Serve the socket whose number is the first argument, until the daemon closes it."""
+    """Serve the socket with the descriptor in the first argument."""
     calls = CallQueue(Connection(int(sys.argv[1])))
     with contextlib.suppress(OSError):
         threading.Thread(target=calls.listen, daemon=True).start()
-        calls.send(None)  # ready: deadlines count from now on
+        calls.send(None)  # ready: deadlines count from here
         while True:
             calls.send(answer(calls.take()))
 
 
 def answer(call: Call) -> Reply:
-    """Run one Call; never raises for what the function does."""
+    """Run one call; never raises because of it."""
     begin = time.perf_counter()
     before = {*command.abandoned()}
     value, memory, trouble, nothing = None, None, "", False
@@ -123,7 +123,7 @@ def answer(call: Call) -> Reply:
 
 
 def _run(call: Call) -> tuple[Any, str | None]:
-    """Run the call; return its result, and the plugin's memory where it changed."""
+    """Run the call; return its result, and the plugin's memory if it changed."""
     function = _functions.get(call.source)
     if function is None:
         function = _functions[call.source] = getattr(load(call.source.module), call.source.attribute)
@@ -137,10 +137,7 @@ def _run(call: Call) -> tuple[Any, str | None]:
 
 
 def _changed(before: str, memory: dict[str, Any] | None) -> str | None:
-    """Return the memory to keep, as JSON text; None where it is as it was, or none was asked for.
-
-    ValueError, TypeError where it cannot be kept.
-    """
+    """Return the memory to store, as JSON; None if it is unchanged or not used. ValueError, TypeError."""
     if memory is None:
         return None
     after = _compact(memory)
@@ -152,7 +149,7 @@ def _changed(before: str, memory: dict[str, Any] | None) -> str | None:
 
 
 def bounded(result: Result) -> Result:
-    """Return a result with texts bounded in size; all but details on one line."""
+    """Return a result with texts limited in length; all but details on one line."""
     texts = (result.summary, result.subject, result.kind)
     summary, subject, kind = map(_line, texts)
     cells = {title: _cell(cell) for title, cell in result.cells.items()}
@@ -163,7 +160,7 @@ def bounded(result: Result) -> Result:
 
 
 def _cell(cell: str | float) -> str | float:
-    """Return a cell's text on one short line; an invalid time is shown as such."""
+    """Return a cell's text on one short line; an invalid time as `?`."""
     if isinstance(cell, str):
         return one_line(cell, CELL_LIMIT)
     return float(cell) if 0 <= cell < YEAR_9999 else "?"
@@ -174,7 +171,7 @@ def _line(text: str) -> str:
 
 
 def _mute() -> None:
-    """Redirect standard input and output to /dev/null: output of a plugin is no message."""
+    """Redirect standard input and output to /dev/null."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
@@ -185,4 +182,4 @@ if __name__ == "__main__":
     _mute()
     _bound(alone=sys.argv[3:] == ["alone"])
     main()
-    os._exit(0)  # threads that a plugin left behind do not hold the process
+    os._exit(0)  # threads of a plugin do not keep the process alive

@@ -1,8 +1,8 @@
-"""Worker processes: warm ones shared by many checks, and a separate one for each foreign call.
+"""Pool of worker processes: warm ones shared by many checks, and a separate one for each user's plugin.
 
 Each call has a deadline. A worker that passes it is killed with all its children; one that cannot be killed
 (stuck in the kernel) is left behind and counted, and its call is not started again until it is gone.
-Nothing here ever waits for a worker to die.
+The pool never waits for a worker to die.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _PATH_LIMIT = 4096
 class UnkillableProcesses:
     """Process that was killed and is still there.
 
-    `key` is what it was to do; `since` when it was left behind (seconds since the epoch); `born` tells it
-    from another of its id; `place` is the path that it waits for, where that can be seen.
+    `key`: its call; `since`: when it was killed (seconds since the epoch); `born`: its start time, which
+    tells it from a later process with the same id; `place`: the path it waits for, where known.
     """
 
     key: str
@@ -49,7 +49,7 @@ class UnkillableProcesses:
 
     @classmethod
     def of(cls, key: str, pid: int, since: float) -> UnkillableProcesses | None:
-        """Return the process as it is now; None where it is gone."""
+        """Return the process with this id; None where it is gone."""
         born = _born(pid)
         return None if born is None else cls(key, pid, since, born, place_of(pid))
 
@@ -59,7 +59,7 @@ class UnkillableProcesses:
 
 
 def _born(pid: int) -> float | None:
-    """Return when a process began; None where it is gone or a zombie."""
+    """Return a process's start time; None where it is gone or a zombie."""
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
@@ -68,9 +68,9 @@ def _born(pid: int) -> float | None:
 
 
 def place_of(pid: int) -> str:
-    """Return the path in the system call that a process is in, or empty. Touches no path itself.
+    """Return the path in a process's current system call, or empty, without touching that path.
 
-    /proc/PID/syscall holds the call's number and arguments (proc(5)): a pointer to a path, or a descriptor.
+    /proc/PID/syscall has the call's number and arguments (proc(5)): a pointer to a path, or a descriptor.
     """
     try:
         with open(f"/proc/{pid}/syscall") as file:
@@ -87,7 +87,7 @@ def _text_at(memory: int, address: int) -> str:
     if not 0 < address < 2**63:
         return ""
     with contextlib.suppress(OSError):
-        for length in (_PATH_LIMIT, 256):  # the page behind it may be no memory
+        for length in (_PATH_LIMIT, 256):  # the next page may not be mapped
             text, _, rest = os.pread(memory, length, address).partition(b"\0")
             if text.startswith(b"/") and len(rest) < length:
                 return text.decode("utf-8", "backslashreplace")
@@ -95,20 +95,19 @@ def _text_at(memory: int, address: int) -> str:
 
 
 NAP, MANY = 0.03, 16
-"""Seconds for which answers may gather while more than so many are expected: each look at them costs as much
-as taking in several, and a wake-up disturbs the programs that run beside."""
+"""While more than MANY replies are expected, seconds to let them gather: each wake-up costs as much as
+several replies, and disturbs other programs."""
 PIECE = 500
-"""Calls of one message: a worker that had to read ten thousand before it began would be taken for one that
-hangs, and asked for all of them back, again and again."""
+"""Calls in one message: a worker that must read ten thousand before it begins would seem to hang."""
 KEPT = 150.0
-"""Seconds without a call after which a lane's worker is let go: a start costs as much as many programs."""
+"""Seconds without a call after which a lane's worker is stopped: a start costs as much as many programs."""
 
 
 class WorkerPool:
-    """A pool. Not thread-safe: the round alone uses it.
+    """Pool of workers. Not thread-safe: only the round uses it.
 
-    warm    processes that are kept
-    most    processes that may work at once, those left behind in the kernel included twice over
+    warm    idle processes that are kept
+    most    processes that may work at once; twice as many may be left behind in the kernel
     """
 
     def __init__(self, *, warm: int = 1, most: int = 8) -> None:
@@ -118,12 +117,12 @@ class WorkerPool:
         self._selector = selectors.DefaultSelector()
         self._waiting: deque[Call] = deque()
         self._stuck: list[UnkillableProcesses] = []
-        self._undead: list[subprocess.Popen[bytes]] = []  # killed, to be taken in once the kernel lets go
+        self._undead: list[subprocess.Popen[bytes]] = []  # killed, but not reaped yet
         self._replies: list[Reply] = []
 
     @property
     def outstanding(self) -> frozenset[str]:
-        """Return the keys of unanswered calls, and of those that a stuck process still holds."""
+        """Return the keys of unanswered calls and of stuck processes."""
         held = {call.key for worker in self._workers for call in worker.calls}
         return frozenset(held | {call.key for call in self._waiting} | {stuck.key for stuck in self.stuck})
 
@@ -133,18 +132,18 @@ class WorkerPool:
 
     @property
     def stuck(self) -> Sequence[UnkillableProcesses]:
-        """Return the processes that could not be killed and still live."""
+        """Return processes that could not be killed and are still there."""
         self._undead = [process for process in self._undead if process.poll() is None]
         self._stuck = [stuck for stuck in self._stuck if stuck.lives]
         return self._stuck
 
     def submit(self, calls: Sequence[Call]) -> None:
-        """Accept calls; their keys must not be outstanding."""
+        """Accept calls whose keys are not outstanding."""
         self._retire()
         self._waiting.extend(calls)
 
     def collect(self, patience: float) -> list[Reply]:
-        """Return the first replies within `patience` seconds; none where nothing is outstanding."""
+        """Return replies as soon as there are some, after `patience` seconds at most."""
         end = time.monotonic() + patience
         while not self._replies and self.busy:
             self._dispatch()
@@ -158,14 +157,14 @@ class WorkerPool:
         return replies
 
     def close(self) -> None:
-        """Kill every worker; what is stuck stays behind."""
+        """Kill every worker; stuck ones stay."""
         self._waiting.clear()
         for worker in list(self._workers):
             self._drop(worker)
         self._selector.close()
 
     def _dispatch(self) -> None:
-        """Send waiting calls to workers: each `alone` to its own, all of a lane in one message."""
+        """Send waiting calls: each `alone` one to its own worker, those of a lane in one message."""
         lanes: dict[str, list[Call]] = {}
         held_back: deque[Call] = deque()
         for call in self._waiting:
@@ -178,24 +177,21 @@ class WorkerPool:
         for lane, calls in lanes.items():
             if worker := self._ready(lane):
                 self._give(worker, calls)
-            elif not self._shared(lane) and self._bearable():  # one for each lane, however busy others are
+            elif not self._shared(lane) and self._bearable():  # a lane always gets one worker
                 self._give_anew(calls)
             else:
                 held_back.extend(calls)
         self._waiting = held_back
 
     def _give_anew(self, calls: Sequence[Call]) -> None:
-        """Send calls to a new process; where none can be started, that is their reply."""
+        """Send calls to a new process; where none can be started, reply with the reason."""
         try:
             self._give(self._start(alone=calls[0].alone, lane=calls[0].lane), calls)
         except OSError as error:
             self._replies += [Reply(call.key, trouble=no_start(error)) for call in calls]
 
     def _ready(self, lane: str) -> WorkerProcess | None:
-        """Return a shared worker that accepts calls now: idle, new, or quick.
-
-        None where there is none and none can be started.
-        """
+        """Return a shared worker that accepts calls now (idle, new or quick), or None."""
         shared = self._shared(lane)
         idle = [worker for worker in shared if not worker.calls]
         if idle:
@@ -203,7 +199,7 @@ class WorkerPool:
         now = time.monotonic()
         quick = [worker for worker in shared if not worker.slow(now)]
         if shared and (not quick or len(shared) < self._warm) and self._room():
-            with contextlib.suppress(OSError):  # they wait for one that is there
+            with contextlib.suppress(OSError):  # they wait for an existing one
                 return self._start(alone=False, lane=lane)
         return min(quick, key=lambda worker: len(worker.calls), default=None)
 
@@ -226,7 +222,7 @@ class WorkerPool:
         self._attend(worker)
 
     def _attend(self, worker: WorkerProcess) -> None:
-        """Register for its messages, and for room in its socket while something is to be sent."""
+        """Register for its messages, and for room in its socket while there is something to send."""
         writing = selectors.EVENT_WRITE if worker.wire.waiting else 0
         self._selector.modify(worker.wire, selectors.EVENT_READ | writing, worker)
 
@@ -237,7 +233,7 @@ class WorkerPool:
         return worker
 
     def _soonest(self) -> float:
-        """Return seconds until something must be done even if nobody answers."""
+        """Return seconds until a deadline or a recall is due."""
         now = time.monotonic()
         ends = [worker.until - now for worker in self._workers if worker.calls]
         ends += [worker.since + IMPATIENCE - now for worker in self._workers if worker.holds_up]
@@ -245,7 +241,7 @@ class WorkerPool:
         return max(min([*ends, *impatience, 60.0]), 0.01)
 
     def _listen(self, patience: float) -> None:
-        """Receive from the workers; a closed socket is a dead worker."""
+        """Receive replies; a closed socket is a dead worker."""
         if sum(len(worker.calls) for worker in self._workers) > MANY:
             time.sleep(min(NAP, patience))
         for ready, events in self._selector.select(patience):
@@ -274,13 +270,13 @@ class WorkerPool:
             self._drop(worker)
 
     def _take_back(self, worker: WorkerProcess, returned: Returned) -> None:
-        """Give the calls that a worker has not begun to another."""
+        """Queue the calls that a worker has not begun for another one."""
         self._waiting.extendleft(call for call in reversed(worker.calls) if call.key in returned.keys)
         worker.calls = deque(call for call in worker.calls if call.key not in returned.keys)
         worker.recalled = False
 
     def _recall(self) -> None:
-        """Ask workers that hang in a call to return the calls queued behind it."""
+        """Recall the calls queued behind one that hangs."""
         now = time.monotonic()
         for worker in self._workers:
             if worker.holds_up and worker.slow(now):
@@ -293,16 +289,13 @@ class WorkerPool:
         return not waiting and len(shared) > self._warm and worker is not shared[0]
 
     def _retire(self) -> None:
-        """End workers of lanes other than the first whose calls are rare."""
+        """Stop workers of lanes that are rarely used."""
         long_ago = time.monotonic() - KEPT
         for worker in [w for w in self._workers if w.lane and not w.calls and w.since < long_ago]:
             self._drop(worker)
 
     def _died(self, worker: WorkerProcess, trouble: str = "") -> None:
-        """Handle a worker killed by a call, or unreachable because of `trouble`.
-
-        The calls queued behind that one go to another worker.
-        """
+        """Reply for a worker that died in a call; the calls queued behind go to another one."""
         if worker.calls:
             call = worker.calls.popleft()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -313,7 +306,7 @@ class WorkerPool:
         self._drop(worker)
 
     def _enforce(self) -> None:
-        """Kill the workers that have passed a deadline."""
+        """Kill workers that have passed a deadline."""
         now = time.monotonic()
         for worker in [w for w in self._workers if w.calls and now >= w.until]:
             call = worker.calls.popleft()
@@ -324,7 +317,7 @@ class WorkerPool:
             self._take_in(Reply(call.key, trouble=trouble, late=True, left=left, seconds=call.timeout))
 
     def _take_in(self, reply: Reply) -> None:
-        """Keep a reply; processes that its call left in the kernel are counted and named in it."""
+        """Store a reply; count and name processes that its call left in the kernel."""
         now = time.time()
         left = [stuck for pid in reply.left if (stuck := UnkillableProcesses.of(reply.key, pid, now))]
         self._stuck += left
@@ -340,7 +333,7 @@ class WorkerPool:
         worker.calls.clear()
 
     def _drop(self, worker: WorkerProcess) -> tuple[int, ...]:
-        """Kill a worker with all its children; return the ids of survivors."""
+        """Kill a worker and its children; return the ids of survivors."""
         self._workers.remove(worker)
         self._selector.unregister(worker.wire)
         worker.wire.close()

@@ -1,4 +1,4 @@
-"""One worker process as the daemon sees it: its calls and their deadline, its start, and how it died."""
+"""One worker process as the daemon sees it: its calls, deadline, start and death."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from watchdogd.daemon.workers.worker_protocol import Call, Wire
 from watchdogd.system import command, startup, umask
 
 IMPATIENCE = 1.0
-"""Seconds that calls may wait behind another before they are given to a further worker."""
+"""Seconds that calls may wait behind another before they go to a further worker."""
 STARTING = 15.0
-"""Seconds that a new process may take until it says that it is ready; deadlines count from then on."""
+"""Seconds for a new process to report that it is ready; deadlines count from then."""
 
 
 @dataclass(slots=True, eq=False)
 class WorkerProcess:
-    """A process with its socket, and the calls that it has not answered yet, oldest first.
+    """Process with its socket and its unanswered calls, oldest first.
 
-    since     when its present call was begun, or its last one answered (monotonic)
-    fresh     it has not said yet that it is ready
-    recalled  it was asked for the calls that wait behind the present one
+    since     when its current call began, or its last one was answered (monotonic)
+    fresh     it has not reported yet that it is ready
+    recalled  it was asked to return the calls behind the current one
     """
 
     process: subprocess.Popen[bytes]
@@ -42,7 +42,7 @@ class WorkerProcess:
 
     @property
     def until(self) -> float:
-        """Return by when the current call must be answered, or the process be ready (monotonic)."""
+        """Return the deadline of the current call, or of the start (monotonic)."""
         return self.since + (STARTING if self.fresh else self.calls[0].timeout)
 
     def slow(self, now: float) -> bool:
@@ -50,18 +50,18 @@ class WorkerProcess:
 
     @property
     def holds_up(self) -> bool:
-        """Return whether calls wait behind the current one and can be recalled."""
+        """Return whether calls wait behind the current one that can be recalled."""
         return len(self.calls) > 1 and not self.fresh and not self.recalled
 
     def tools(self) -> list[psutil.Process]:
-        """List the processes that it started, in other sessions too: nobody would wait for them any more."""
+        """Return the processes that it started, in other sessions too."""
         try:
             return psutil.Process(self.process.pid).children(recursive=True)
         except psutil.Error:
             return []
 
     def death(self) -> str:
-        """Return how it died: before it was ready, or in its call."""
+        """Describe how the process died, at its start or in a call."""
         code = self.process.returncode
         why = f"its process ended with exit code {code}"
         if code is not None and code < 0:
@@ -95,7 +95,7 @@ def start(*, alone: bool, lane: str) -> WorkerProcess:
 
 
 def kill_all(tools: list[psutil.Process]) -> tuple[int, ...]:
-    """Kill them; return the ids of survivors."""
+    """Kill processes; return the ids of survivors."""
     for tool in tools:
         with contextlib.suppress(psutil.Error):
             tool.kill()
@@ -103,7 +103,7 @@ def kill_all(tools: list[psutil.Process]) -> tuple[int, ...]:
 
 
 def no_start(error: OSError) -> str:
-    """Return why no process could be started for a check, and the fix."""
+    """Return why no worker could be started, with the fix."""
     why = startup.shortage_of(error)
     if not why:
         gone = f"{sys.executable} is gone: was Python replaced? watchdogd restart"

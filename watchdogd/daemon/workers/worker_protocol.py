@@ -1,8 +1,7 @@
-"""Messages between the daemon and its workers: Calls out, many in one; a Reply back for each.
+"""Messages between the daemon and its workers: lists of Calls out, a Reply back for each.
 
 `RECALL` asks for the calls that have not begun; they come back as Returned. The daemon's end of the socket
-never waits for the worker, neither to send nor to receive. What travels has no slots: pickle takes the values
-of such dataclasses by itself, those of others through Python code of `dataclasses`, in twice the time.
+never blocks. Call and Reply have no slots: pickle is twice as fast without.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ if TYPE_CHECKING:
 
 RECALL = None
 NOTHING = "{}"
-"""The memory, as JSON text, of a plugin that remembers nothing."""
+"""Memory, as JSON, of a plugin that remembers nothing."""
 FAILED = "failed looks"
-"""Key in a memory: how many looks in a row did not end. It is the daemon's, plugins do not see it."""
+"""Key in a memory for the number of consecutive unfinished executions; hidden from plugins."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One function to run in a worker. `key` is its name; no second call of a key runs beside the first.
+    """Function to run in a worker. `key`: its name, unique among outstanding calls.
 
-    `injected` is given to plugins by name, and so is their own `memory`, which travels as JSON text; plain
-    functions get `parameters` alone. `timeout` in seconds. `alone`: in a process of its own (foreign code).
-    Others share workers with those of their `lane`: slow programs do not keep quick checks waiting.
+    `injected` values go to plugins by parameter name, as does their own `memory` (JSON); plain functions get
+    `parameters` only. `timeout` in seconds. `alone`: in a process of its own (a user's code). Others share a
+    worker with calls of their `lane`, so that slow programs do not delay quick checks.
     """
 
     key: str
@@ -48,7 +47,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Keys of calls that a worker gives back without having begun them."""
+    """Keys of calls that a worker returns without having begun them."""
 
     keys: frozenset[str]
 
@@ -57,9 +56,9 @@ class Returned:
 class Reply:
     """Outcome of a Call: `value` (a plugin's results, a function's return value), or `trouble` in one line.
 
-    `memory` is the plugin's memory, as JSON text, where it changed. `late`: it did not answer in time.
-    `unanswered`: what it looked at did not. `left`: ids of processes that the call started and that could not
-    even be killed; `hang`: what to say of them.
+    `memory`: the plugin's memory (JSON) if it changed. `late`: no answer within the deadline. `unanswered`: a
+    file system or tool did not answer. `left`: ids of processes of the call that could not be killed; `hang`:
+    a description of them.
     """
 
     key: str
@@ -74,12 +73,12 @@ class Reply:
 
 
 _HEAD = struct.Struct("!i")
-"""What `multiprocessing.connection` puts before each message: its length."""
+"""Length prefix of a message of `multiprocessing.connection`."""
 _CHUNK = 262_144
 
 
 class Wire:
-    """Socket that sends and receives whole values; what it cannot send at once waits here.
+    """Non-blocking socket that sends and receives pickled values; unsent data is buffered.
 
     The other end is a `multiprocessing.connection.Connection`.
     """
@@ -95,23 +94,23 @@ class Wire:
 
     @property
     def waiting(self) -> bool:
-        """Return whether something is still to be sent."""
+        """Return whether there is unsent data."""
         return bool(self._out)
 
     def send(self, value: Any) -> None:
-        """Send a value, now or when `flush` is called. Raises nothing for an end that is closed."""
+        """Send a value now or at the next `flush`. A closed other end raises nothing here."""
         packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         self._out += _HEAD.pack(len(packed)) + packed
         self.flush()
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError):  # full: later; closed: `receive` tells so
+        with contextlib.suppress(OSError):  # full: sent later; closed: `receive` notices
             while self._out:
                 sent = self._socket.send(memoryview(self._out)[:_CHUNK])
                 del self._out[:sent]
 
     def receive(self) -> list[Any]:
-        """Return the values that have come whole. EOFError, OSError where the other end is closed."""
+        """Return the complete values that have arrived. EOFError, OSError where the other end is closed."""
         chunk = self._socket.recv(_CHUNK)
         if not chunk:
             raise EOFError
