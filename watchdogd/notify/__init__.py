@@ -1,1 +1,1 @@
-"""Notifications: messages, the channels that send them, and the plan by which each gets there."""
+"""Notifications: messages, the channels that send them, and the plan of their delivery."""

@@ -1,7 +1,7 @@
-"""Answers of people to a message where it came: by a reaction in a chat, or by a reply to a mail.
+"""Answers to a message in the channel where it was sent: a reaction in a chat, or a reply to a mail.
 
-It is read by calls from here alone. Each answer counts once; a reaction that was taken back is forgotten, so
-that it counts again where somebody gives it again.
+Channels are read by outgoing calls only. Each answer counts once; a reaction that was withdrawn is forgotten,
+so that it counts again if it is given again.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from watchdogd.config.fields import OneLines
 from watchdogd.notify.notification import Notification
 
 EVERYBODY = ("all",)
-"""Everybody who can read the channel may answer."""
+"""Value of `answers_from` by which everybody who can read the channel may answer."""
 SILENCE = 3600.0
-"""Seconds for which an answer silences that names no duration."""
+"""Seconds of a silence whose answer names no duration."""
 
 
 def _all(value: object) -> object:
@@ -26,12 +26,12 @@ def _all(value: object) -> object:
 
 
 AnswersFrom = Annotated[OneLines, BeforeValidator(_all)]
-"""Who may answer: members as the channel names them, or "all"."""
+"""Configured people who may answer: members as the channel names them, or "all"."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersonAnswer:
-    """Answer of one person to a message. `key` names it for ever; `seconds` is how long a silence lasts."""
+    """Answer of one person to a message. `key`: unique and permanent; `seconds`: duration of a silence."""
 
     key: str
     verb: Literal["ack", "silence"]
@@ -42,23 +42,23 @@ class PersonAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswers:
-    """Answers that stand there now: all those to the messages whose receipts were `looked` at."""
+    """Answers present in a channel now, to the messages whose receipts are in `looked`."""
 
     found: tuple[PersonAnswer, ...] = ()
     looked: frozenset[str] = frozenset()
 
 
 class AnswerReader(Protocol):
-    """Reader of one channel's answers. Used by one thread at a time; each call ends in bounded time."""
+    """Reader of one channel's answers. Used by one thread at a time; each call has a deadline."""
 
     def read(self, messages: Sequence[Notification], /) -> ReadAnswers:
-        """Return the answers to these messages, which were sent, the most pressing first. DeliveryError."""
+        """Return the answers to these sent messages, given most important first. DeliveryError."""
 
     def confirm(self, receipt: str, /) -> None:
-        """Show at a message that was answered that all has recovered. DeliveryError."""
+        """Mark an answered message as recovered. DeliveryError."""
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close connections."""
 
 
 def counts(member: str, allowed: Collection[str]) -> bool:

@@ -1,7 +1,8 @@
-"""Base of all types of channels: keys in config.toml, sender, and connectivity test, in one class.
+"""Base class of channel types: keys in config.toml, sender, and connectivity test, in one class.
 
-A file of `watchdogd/notify/channels/` holds one; another package brings one by an entry point of the group
-`watchdogd.channels`. All that such a class needs can be imported from here (docs/channels.md shows one).
+Each file of `watchdogd/notify/channels/` holds one type; another package adds one by an entry point of the
+group `watchdogd.channels`. All that such a class needs can be imported from here (docs/channels.md shows
+one).
 """
 
 from __future__ import annotations
@@ -38,46 +39,45 @@ __all__ = [
 ]
 
 TIMEOUT = 15.0
-"""Seconds after which a conversation with a server is cut off, however it goes on."""
+"""Seconds after which any exchange with a server is cut off."""
 CONNECT_TIMEOUT = 6.0
-"""Seconds that a server has to answer a connectivity test."""
+"""Seconds for a server to answer a connectivity test."""
 
 
 class Sender(Protocol):
-    """One channel's way out. Used by one thread at a time."""
+    """Sender of one channel. Used by one thread at a time."""
 
     def send(self, notification: Notification, roots: Sequence[Notification], /) -> str:
-        """Hand it over; returns a receipt (kept in the notification; may be empty).
+        """Send a notification; return a receipt, which is kept in the notification (may be empty).
 
-        `roots` are the delivered notifications, with their receipts and without their bodies, that opened
-        the threads it belongs to. Raises DeliveryError, or PartlyDeliveredError where some recipients have
-        it and some do not.
+        `roots`: the delivered notifications, with receipts and without bodies, that opened its threads.
+        Raises DeliveryError, or PartlyDeliveredError where only some recipients have it.
         """
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close connections."""
 
 
 class Channel(ChannelSection):
-    """A type of channel. Its fields are the keys of its table in config.toml.
+    """Channel type. Its fields are the keys of its table in config.toml.
 
-    What is imported to send alone (an HTTP client) is imported where the sender is made: config.toml is read
-    by verbs that send nothing.
+    Modules needed only for sending (an HTTP client) are imported where the sender is made, since verbs that
+    send nothing read config.toml too.
     """
 
     def make_sender(self, home: Home) -> Sender:
-        """Return its sender; connects to nothing. ConfigError where its keys cannot be used."""
+        """Return the sender, without connecting. ConfigError where the keys cannot be used."""
         raise NotImplementedError
 
     def make_answers(self, _home: Home) -> AnswerReader | None:
-        """Return what reads people's answers to its messages; None where it has none. ConfigError."""
+        """Return a reader of answers; None where this type has none. ConfigError."""
         return None
 
     def try_connection(self, home: Home) -> str:
-        """Return what its server said to a greeting: `hooks.slack.com answers`. Sends nothing to anybody.
+        """Test the connection without sending anything; return the result: `hooks.slack.com answers`.
 
-        DeliveryError, with a fix where one is known, where it cannot be reached; ConfigError where its keys
-        cannot be used. Its secrets are there.
+        DeliveryError, with a fix where one is known, where the server cannot be reached; ConfigError where
+        the keys cannot be used. Secrets have been checked before.
         """
         self.make_sender(home).close()
         return f"{self.type} takes what is configured"

@@ -1,8 +1,8 @@
-"""One channel as it stands: its policy and health, the rows that wait for it, what it was told. Pure.
+"""State of one channel: policy, health, waiting rows, and what it has notified. Pure.
 
-A later message hangs on the first of its thread; an end goes where its beginning went; and what comes after
-something newer about the same subject, by a detour or to a slow recipient, is not sent any more: an end would
-then say that all is well while it is bad again.
+A later message replies to the first one of its thread; a recovery goes where the fault was sent; a message
+that comes after a newer one on the same subject, by a fallback or to a slow recipient, is dropped: a late
+recovery would say that all is well while the subject is bad again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from watchdogd.errors import DeliveryError, PartlyDeliveredError
 from watchdogd.notify.notification import URGENT, Item, Message, Notification, incident_thread
 
 REMEMBERED = 14 * 86400.0
-"""Seconds for which ended rows are read again after a restart."""
+"""Seconds of past rows that are read after a restart."""
 THREADS = 2000
-"""Threads of which the first message is remembered; the newest."""
+"""Number of newest threads whose first message is kept."""
 KEPT = 10_000
-"""Subjects, ended incidents and keys that are remembered; the newest."""
+"""Number of newest subjects, ended incidents and keys that are kept."""
 
 
 Value = TypeVar("Value")
@@ -32,9 +32,9 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """Quiet hours of each day by the clocks of `zone`; over midnight where `end` is the earlier.
+    """Daily quiet hours in `zone`; over midnight where `end` is the earlier time.
 
-    `excepted` are the severities that go out all the same.
+    `excepted`: severities that are sent all the same.
     """
 
     begin: time
@@ -43,7 +43,7 @@ class QuietHours:
     excepted: frozenset[str] = frozenset()
 
     def window(self, at: float) -> tuple[float, float] | None:
-        """Return the quiet hours that a time falls into, in seconds since the epoch, or None."""
+        """Return the quiet hours around a time, in seconds since the epoch, or None."""
         today = datetime.fromtimestamp(at, self.zone).date()
         for day in (today - timedelta(days=1), today):
             begin = self._at(day, self.begin)
@@ -58,7 +58,7 @@ class QuietHours:
     def waits(self, row: Notification, notified: Notified) -> bool:
         """Return whether a row waits for the end of quiet hours.
 
-        An end does not, where something of the same did not; nor does what nobody acknowledged.
+        Escalations never wait, nor do recoveries whose fault was of an excepted severity.
         """
         message = row.message
         words = {message.word} | (notified.words(message) if message.ends else set())
@@ -67,16 +67,19 @@ class QuietHours:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Policy of delivery. Times in seconds.
+    """Delivery policy. Times in seconds.
 
-    `first` and `longest` bound the wait between two tries; after a permanent error a channel is left in
-    peace for `pause`. A channel that has failed for `patience` is broken: its messages go to `fallback`.
-    After `expire` a message is given up. `rates` are messages a second by channel (None: as fast as it
-    goes). What is reported about channels has the daemon's `name` as TARGET and goes to `tell` (empty: to
-    all; None: to nobody). `standing` are the channels on which what was told stands until it is told to be
-    over. `command` is how the verbs are called for this home. `quiet` are the quiet hours by channel; what
-    waited for their end, and more than `digest_above` messages of one round, are told as one, unless somebody
-    else `merges` them.
+    first, longest  bounds of the wait between two tries
+    pause           rest of a channel after a permanent error
+    patience        duration of failure after which a channel counts as broken
+    fallback        channels for messages of a broken one
+    expire          age at which a message is given up
+    rates           messages a second by channel (None: unlimited)
+    tell            channels for reports on channels (empty: all; None: none), under the daemon's `name`
+    standing        channels that show an alert until its end is sent
+    command         how the verbs are called for this home
+    quiet           quiet hours by channel
+    merges          whether deferred messages, and more than `digest_above` of one round, become one digest
     """
 
     expire: float = 86_400.0
@@ -97,12 +100,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Health of a channel: failures in a row since when, until when it is left in peace, and why.
+    """Health of a channel: consecutive `failures`, `since` when, `rests_until` when, and the last `failure`.
 
-    `permanent`: the last failure was such that trying again soon is of no use. `worked_at` is when it last
-    took a message. `failing` are the keys that it refused since then: where there are several, the fault is
-    not in the message. `reported`: it was reported as broken. `partly_again_at`: until then it is not
-    reported again that some recipients never get anything.
+    `permanent`: trying again soon is useless. `worked_at`: when it last accepted a message. `failing`: keys
+    refused since then; several mean that the fault is not in a message. `reported`: it was reported as
+    broken. `partly_again_at`: time before which failing recipients are not reported again.
     """
 
     failures: int = 0
@@ -116,15 +118,15 @@ class Health:
     partly_again_at: float = 0.0
 
     def broken(self, now: float, policy: Policy) -> bool:
-        """Return whether messages should go another way."""
+        """Return whether its messages should go to the fallback."""
         return self.permanent or (self.since is not None and now - self.since >= policy.patience)
 
 
 class Notified:
-    """Record of what came by the channel, or should have: folded from its rows in the order of their ends.
+    """Record of the messages that a channel sent or lost, built from its ended rows in order.
 
-    `keys` are those of rows that ended, `facts` what was told, with whatever message, `begun` by thread the
-    first message and all words, `_incidents` by subject the newest incident.
+    `keys`: ended rows; `facts`: facts that were sent; `begun`: first message and severities, by thread;
+    `_incidents`: newest incident, by subject.
     """
 
     def __init__(self) -> None:
@@ -135,9 +137,9 @@ class Notified:
         self._incidents = _Newest[int](KEPT)
 
     def note(self, row: Notification) -> None:
-        """Take in what became of a row; one that some recipients have counts as told."""
+        """Record an ended row; one that some recipients have counts as sent."""
         told = row.state == "sent" or bool(row.receipt)
-        if row.state not in ("waiting", "diverted"):  # what was diverted may come back
+        if row.state not in ("waiting", "diverted"):  # a diverted one may come back
             self.keys[row.key] = None
         if row.state != "waiting" and (told or row.state != "superseded"):
             self._note_threads(row, told=told)
@@ -145,7 +147,7 @@ class Notified:
             self._note_items(row.message)
 
     def _note_threads(self, row: Notification, *, told: bool) -> None:
-        # Later messages hang on it, not on what it said, of which thousands would take megabytes.
+        # Only its address is needed by replies; thousands of bodies would take megabytes.
         bare = replace(row, message=replace(row.message, body="", items=()))
         for thread in row.message.threads:
             if told:
@@ -162,32 +164,31 @@ class Notified:
                 self._incidents.move_to_end(item.line)
 
     def lost(self, incident: int | None) -> bool:
-        """Return whether nothing of an incident came, though it should have."""
+        """Return whether no message on an incident arrived, though one should have."""
         thread = incident_thread(incident)
         return thread in self._lost and thread not in self.begun
 
     def without_lost(self, message: Message) -> Message:
-        """Return a message without updates of what never came: at a pager they would open it."""
+        """Remove updates of incidents that never arrived, since a pager would open them."""
         items = tuple(item for item in message.items if not (item.quiet and self.lost(item.incident)))
         return message if items == message.items else replace(message, items=items)
 
     def words(self, message: Message) -> set[str]:
-        """Return the words of all that was told in its threads."""
+        """Return all severities sent in a message's threads."""
         told = (self.begun[thread][1] for thread in message.threads if thread in self.begun)
         return set[str]().union(*told)
 
     def roots(self, message: Message) -> list[Notification]:
-        """Return the first messages of its threads, its own thread's first, each once."""
+        """Return the first messages of its threads, its own thread's first, without repeats."""
         threads = [message.thread, *sorted(message.threads - {message.thread})]
         roots = [self.begun[thread][0] for thread in threads if thread in self.begun]
         return list({root.key: root for root in roots}.values())
 
     def overtaken(self, row: Notification, *, standing: bool) -> frozenset[Item]:
-        """Return those of a row's items that something newer has overtaken.
+        """Return those items of a row that a newer message has overtaken.
 
-        `standing`: what was told here stands until it is told to be over, incident by incident. What some
-        have already is older than all that was told since. Quiet messages stay in their threads: there they
-        mislead nobody.
+        `standing`: the channel shows each incident until its end is sent. A row that some recipients have is
+        older than all messages sent since. Quiet messages stay in their threads, where they mislead nobody.
         """
         if row.message.quiet:
             return frozenset()
@@ -206,10 +207,9 @@ class Notified:
 
 
 class ChannelState:
-    """One channel as it stands: the rows that wait for it, in order; what it was notified of; its health.
+    """State of one channel: waiting rows in order, the messages notified, and its health.
 
-    `sending` are the keys that are on their way, with the time at which they left; `next_slot` is when its
-    rate lets the next one go.
+    `sending`: keys of rows being sent, each with its start time; `next_slot`: when the rate permits the next.
     """
 
     def __init__(self, name: str) -> None:
@@ -220,11 +220,10 @@ class ChannelState:
         self.sending: dict[str, float] = {}
         self.next_slot = 0.0
         self._keys: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        """By thread and subject, the keys of the rows that wait, in order: a plan looks at what comes next
-        alone, however many wait."""
+        """Keys of waiting rows in order, by thread and subject, so that a plan is quick however many wait."""
 
     def put(self, row: Notification) -> None:
-        """Take in a row that waits: a new one comes last. Some may have it already."""
+        """Add or replace a waiting row; a new one is last. Some recipients may have it already."""
         if row.key not in self.rows:
             for line in _lines(row.message):
                 self._keys[line][row.key] = None
@@ -232,12 +231,12 @@ class ChannelState:
         self.notified.note(row)
 
     def end(self, row: Notification) -> None:
-        """Take in what became of a row that waits no more."""
+        """Record a row that has ended."""
         self.drop(row.key)
         self.notified.note(row)
 
     def drop(self, key: str) -> None:
-        """Remove a row that waits no more."""
+        """Remove a waiting row."""
         row = self.rows.pop(key, None)
         for line in _lines(row.message) if row else ():
             del self._keys[line][key]
@@ -245,16 +244,16 @@ class ChannelState:
                 del self._keys[line]
 
     def knows(self, key: str) -> bool:
-        """Return whether the row of that key waits, or ended here."""
+        """Return whether the row with this key waits or has ended here."""
         return key in self.rows or key in self.notified.keys
 
     def told_of(self, incident: int | None) -> bool:
-        """Return whether it was told of an incident, or will be."""
+        """Return whether it has sent or will send a message on an incident."""
         thread = incident_thread(incident)
         return thread in self.notified.begun or thread in self._keys
 
     def missed(self, row: Notification) -> bool:
-        """Return whether an end, or an update, that waits is the first word here, since others were lost."""
+        """Return whether a recovery or update would be the first message here on incidents lost before."""
         message = row.message
         if not (message.ends or (message.quiet and message.incidents)):
             return False
@@ -263,14 +262,13 @@ class ChannelState:
         return alone and lost and message.thread not in self.notified.begun
 
     def tells(self, item: Item) -> bool:
-        """Return whether it told the same, or will."""
+        """Return whether it has sent or will send this fact."""
         return bool(item.fact) and (item.fact in self.notified.facts or item.fact in self._keys)
 
     def is_head(self, row: Notification, out: Container[str]) -> bool:
-        """Return whether a row that waits is next in each of its lines, and is told by itself.
+        """Return whether a row is the next in all its lines, and not told with another.
 
-        `out` are the keys of rows that do not count. What some recipients have already waits for no other,
-        and no other for it.
+        Rows with keys in `out` do not count. A row that some recipients have is independent of all others.
         """
         return bool(row.receipt) or not (self._is_behind(row, out) or self.told_with(row, out))
 
@@ -284,29 +282,29 @@ class ChannelState:
         return False
 
     def told_with(self, end: Notification, out: Container[str]) -> str:
-        """Return the key of the row with which an end is told, since each thing is bad again; or nothing."""
+        """Return the key of the row that carries a recovery, as all its subjects are bad again; or empty."""
         if end.receipt or not end.message.ends:
             return ""
         rows = self._with_lines_of(end, out)
         return next((row.key for row in rows if row.message.begins_anew(end.message)), "")
 
     def carried(self, row: Notification, out: Container[str]) -> list[Notification]:
-        """Return the ends that are told with a row."""
+        """Return the recoveries carried by a row."""
         return [end for end in self._with_lines_of(row, out) if self.told_with(end, out) == row.key]
 
     def _with_lines_of(self, row: Notification, out: Container[str]) -> Iterator[Notification]:
-        """Yield the rows that tell of the same things as one, but what is on its way."""
+        """Yield the waiting rows about the same subjects, except those being sent."""
         keys = dict.fromkeys(key for item in row.message.items for key in self._keys.get(item.line, ()))
         return (self.rows[key] for key in keys if key not in out and key not in self.sending)
 
 
 def _lines(message: Message) -> frozenset[str]:
-    """Return by what a row that waits is found: where it stands in line, and what it tells."""
+    """Return the names under which a waiting row is indexed: its lines and its facts."""
     return message.lines.union(item.fact for item in message.items)
 
 
 class _Newest(OrderedDict[str, Value]):
-    """The newest of what was put in, up to a number."""
+    """Dictionary of limited length that drops its oldest entries."""
 
     def __init__(self, length: int) -> None:
         super().__init__()
@@ -318,16 +316,13 @@ class _Newest(OrderedDict[str, Value]):
             self.popitem(last=False)
 
 
-# ---------------------------------------------------------------- after a try
-
-
 def after_failed_try(
     row: Notification, error: DeliveryError, now: float, policy: Policy, health: Health | None = None
 ) -> Notification:
-    """Return the row after a failed try: when it is tried again, or that it is given up.
+    """Return the row after a failed try: its next try, or that it is given up.
 
-    `health` is the channel's before the failure: where it fails for all, all wait longer; where it took
-    others since this one was refused for good, the fault is in this one.
+    `health` is the channel's before the failure: if it fails for all rows, all wait longer; if it accepted
+    others since it refused this one permanently, this row has failed.
     """
     health = health or Health()
     failed = replace(row, attempts=row.attempts + 1, failure=str(error))
@@ -344,10 +339,7 @@ def after_failed_try(
 
 
 def timely(row: Notification, now: float, policy: Policy) -> Notification:
-    """Return a row of an earlier life, tried again no later than a pause from now, and none of the future.
-
-    The clock may have been set back since.
-    """
+    """Return a row from an earlier process with plausible times, since the clock may have been set back."""
     begun = min(row.created_at, now)
     next_try = min(row.next_try, now if row.created_at > now else now + policy.pause)
     if (begun, next_try) == (row.created_at, row.next_try):
@@ -356,7 +348,7 @@ def timely(row: Notification, now: float, policy: Policy) -> Notification:
 
 
 def _wait(failed: Notification, error: DeliveryError, failures: int, policy: Policy) -> float:
-    """Return the seconds until the next try, doubling: between half and whole (by key, so tests repeat)."""
+    """Return seconds until the next try: doubling, between half and whole (by key, so that tests repeat)."""
     if error.permanent:
         return policy.pause
     doublings = min(max(failed.attempts - 1, failures), 30)
@@ -366,14 +358,14 @@ def _wait(failed: Notification, error: DeliveryError, failures: int, policy: Pol
 
 
 def after_success(health: Health, now: float) -> Health:
-    """Return the health of a channel that took a message."""
+    """Return the health of a channel after a success."""
     return Health(worked_at=now, partly_again_at=health.partly_again_at)
 
 
 def after_failure(health: Health, error: DeliveryError, step: Notification, now: float) -> Health:
-    """Return the health after a failure of which after_failed_try made `step`: all wait as long as that one.
+    """Return the health after a failure of the row `step`, for which all rows wait.
 
-    A channel that reaches some, or that refuses one message among others, works.
+    A channel that reaches some recipients, or refuses one message among others, works.
     """
     failing = health.failing | {step.key}
     if isinstance(error, PartlyDeliveredError):

@@ -1,11 +1,11 @@
-"""The rows of all channels, and one channel's worker: here a message is followed from its row to the wire.
+"""Rows of all channels, and the worker of one channel, which takes a message from its row to the sender.
 
-A new row is in the store already. What becomes of one is written into `Rows` and stored at once; where the
-history cannot be written it is kept, and stored when the disk is back. `ChannelWorker.step` makes a plan from
-the rows, writes what it decides, takes the channel's lock, and sends: each message is handed to the sender,
-its delivery acknowledged in the lock's file, its row written. Then the rows are stored and the lock is
-released. Killed anywhere on that way, the next one who takes the lock finds either the acknowledgement, and
-the row is marked; or none, and the message is sent (once more, where it was).
+A new row is in the history already. Changes are written to `Rows` and stored at once, or later where the
+history cannot be written. `ChannelWorker.step` makes a plan from the rows, writes what it decides, takes the
+channel's lock, and sends: each message goes to the sender, its delivery is acknowledged in the lock's file,
+its row is written. Then the rows are stored and the lock is released. If the process is killed on the way,
+the next one to take the lock finds the acknowledgement and marks the row, or finds none and sends the message
+(again).
 """
 
 from __future__ import annotations
@@ -29,22 +29,20 @@ Store = Callable[[Sequence[Notification]], None]
 log = logging.getLogger(__name__)
 
 AGAIN = 5.0
-"""Seconds until rows that could not be stored are stored again."""
+"""Seconds until a failed write to the history is tried again."""
 LOCKED_AGAIN = 1.0
-"""Seconds until a channel is looked at again on which somebody else is sending."""
+"""Seconds until a channel on which another process sends is tried again."""
 HANGS = 120.0
-"""Seconds after which a try that has not come back counts as failed: servers have their deadlines, but names
-may be looked up without end."""
+"""Seconds after which a hanging try counts as failed: a name lookup may have no deadline."""
 
 
 class Rows:
-    """Messages that wait, in memory, and which of them are not stored yet; for all threads.
+    """Waiting messages in memory, and those not stored yet. Thread-safe.
 
-    `lock` is held while a plan is made from the rows and written to them. `store` keeps rows in the history,
-    by key, one call at a time: what is `sent`, `failed` or `expired` there stays so; where it raises
-    HistoryError they are stored later. All times are by `clock`, which nobody sets: rows are converted as
-    they come and are stored. `names` are the channels configured now, `channels` all that are known,
-    `stirred` tells each worker that rows came for its channel since it last looked.
+    `lock` is held while a plan is made from the rows and written to them. `store` writes rows to the history,
+    one call at a time; where it raises HistoryError they are stored later. Times are by `clock`, which is
+    steady; rows are converted when they come and when they are stored. `names`: configured channels;
+    `channels`: all known ones; `stirred`: set for a channel when rows came for it.
     """
 
     def __init__(self, names: Iterable[str], policy: Policy, store: Store, clock: SteadyClock) -> None:
@@ -53,30 +51,30 @@ class Rows:
         self.channels: dict[str, ChannelState] = {}
         self.stirred: defaultdict[str, threading.Event] = defaultdict(threading.Event)
         self.save_at = 0.0
-        """Time at which what could not be stored is to be stored again; 0 where all could be."""
+        """Time at which unstored rows are stored again; 0 where all are stored."""
         self._unsaved: dict[str, Notification] = {}
         self._saving = threading.Lock()
         self.configure(names, policy, store)
 
     def configure(self, names: Iterable[str], policy: Policy, store: Store) -> None:
-        """Go on with these channels: how those of before did says nothing of how these do."""
+        """Use these channels from now on; the health of earlier ones is reset."""
         with self.lock:
             self.names, self.policy, self.store = tuple(names), policy, store
             for channel in self.channels.values():
                 channel.health = Health(reported=channel.health.reported)
 
     def channel(self, name: str) -> ChannelState:
-        """Return one channel, a new one where it is not known yet."""
+        """Return the state of a channel, created if necessary."""
         found = self.channels.get(name)
         return self.channels.setdefault(name, ChannelState(name)) if found is None else found
 
     def situation(self, name: str) -> Situation:
-        """Return what is decided from now on a channel: one of those configured, or of before."""
+        """Return the situation from which a channel's plan is made."""
         channels = {each: self.channel(each) for each in dict.fromkeys((*self.names, name))}
         return Situation(channels, name, self.clock.now, self.policy, self.clock.skew)
 
     def add(self, rows: Iterable[Notification]) -> list[Notification]:
-        """Take in rows that are stored and wait; returns those that are new here."""
+        """Add stored, waiting rows; return those not known before."""
         with self.lock:
             now, skew = self.clock.now, self.clock.skew
             known = self._unsaved
@@ -90,7 +88,7 @@ class Rows:
         return fresh
 
     def take_ended(self, rows: Iterable[Notification]) -> None:
-        """Take in rows that ended elsewhere, or in an earlier life, oldest first; they are stored already."""
+        """Record stored rows that ended in another process, oldest first."""
         with self.lock:
             for row in rows:
                 channel = self.channel(row.channel)
@@ -100,7 +98,7 @@ class Rows:
                     channel.end(row)
 
     def write(self, plan: DeliveryPlan, name: str) -> None:
-        """Write the rows of a plan of one channel, and its health."""
+        """Write a plan's rows and the channel's health."""
         with self.lock:
             self.channel(name).health = plan.health
             for row in plan.rows:
@@ -113,7 +111,7 @@ class Rows:
                 self.lock.notify_all()
 
     def learn(self, name: str, delivered: Iterable[Delivered]) -> bool:
-        """Mark what somebody else delivered on a channel: it works. Returns whether that is news."""
+        """Mark rows delivered by others; return whether there were any."""
         with self.lock:
             mine = [replace(each, at=each.at - self.clock.skew) for each in delivered]
             for each in mine:
@@ -125,7 +123,7 @@ class Rows:
 
     @property
     def waiting(self) -> int:
-        """Number of rows of the channels configured that are not delivered, or not stored as they are."""
+        """Number of rows of configured channels that are undelivered or unstored."""
         with self.lock:
             return len({key for name in self.names for key in self.channel(name).rows} | self._unsaved.keys())
 
@@ -136,16 +134,16 @@ class Rows:
         channel.put(row)
 
     def wait_for(self, rows: Sequence[Notification], seconds: float) -> None:
-        """Wait until none of these waits any more, or that time has passed."""
+        """Wait until none of these rows waits, or the time has passed."""
         with self.lock:
             self.lock.wait_for(
                 lambda: not any(row.key in self.channel(row.channel).rows for row in rows), seconds
             )
 
     def save(self, *, now: bool = False) -> bool:
-        """Store what is not stored yet; False where some is left.
+        """Store unstored rows; False where some are left.
 
-        Soon after a failure it is tried only if it must be `now`.
+        Soon after a failure it is tried only with `now`.
         """
         with self._saving:
             with self.lock:
@@ -170,7 +168,7 @@ class Rows:
 
 
 def _shifted(row: Notification, seconds: float) -> Notification:
-    """Return a row by a clock that is so many seconds ahead."""
+    """Return a row with its times shifted by so many seconds."""
     if not seconds:
         return row
     sent_at = None if row.sent_at is None else row.sent_at + seconds
@@ -180,7 +178,7 @@ def _shifted(row: Notification, seconds: float) -> Notification:
 
 @dataclass
 class ChannelWorker:
-    """Worker of one channel; `step` is for one thread. `stopped`: others have taken over."""
+    """Worker of one channel. `step` is called by one thread; `stopped`: another outbox has taken over."""
 
     name: str
     sender: Sender
@@ -195,7 +193,7 @@ class ChannelWorker:
         return self.rows.channel(self.name)
 
     def step(self) -> float:
-        """Do what the plan says is next. Returns when to come back, by the wall clock."""
+        """Do the next steps of the plan; return when to call again, by the wall clock."""
         self.rows.stirred[self.name].clear()
         wake = self._look()
         if wake.sends:
@@ -206,7 +204,7 @@ class ChannelWorker:
         return until + self.rows.clock.skew
 
     def _look(self) -> DeliveryPlan:
-        """Return the plan of this moment, written and stored but for what is to be sent."""
+        """Write and store the present plan, except what is to be sent; return it."""
         if self.stopped:
             return DeliveryPlan(self._channel.health)
         with self.rows.lock:
@@ -217,7 +215,7 @@ class ChannelWorker:
         return found
 
     def _deliver(self, sends: Sequence[Send]) -> DeliveryPlan:
-        """Send under the channel's lock; returns what is to be done after that."""
+        """Send under the channel's lock; return the plan afterwards."""
         try:
             if not self.may_act():
                 return self._later()
@@ -229,7 +227,7 @@ class ChannelWorker:
             return self._look()
         try:
             went_well = self._send_all(sends, delivered)
-        except Exception:  # unlike a kill, it leaves the channel to others
+        except Exception:  # unlike a kill, leave the channel to others
             self.lock.release(stored=False)
             raise
         self.lock.release(stored=self.rows.save())
@@ -239,11 +237,11 @@ class ChannelWorker:
         return self._look()
 
     def _later(self) -> DeliveryPlan:
-        """Return a plan to look again soon: nothing can be sent now."""
+        """Return a plan that sends nothing and looks again soon."""
         return replace(self._look(), until=self.rows.clock.now + LOCKED_AGAIN)
 
     def _send_all(self, sends: Sequence[Send], delivered: Sequence[Delivered]) -> bool:
-        """Send until one fails or rows come; not what others have `delivered`. False: one failed."""
+        """Send until one fails or new rows come, skipping those others `delivered`. False: one failed."""
         news = self.rows.learn(self.name, delivered)
         if self.refresh is not None:
             try:
@@ -260,7 +258,7 @@ class ChannelWorker:
         return True
 
     def _send(self, send: Send) -> bool:
-        """Hand one message to the sender, acknowledge it, and write its row; False where it failed."""
+        """Send one message, acknowledge it, and write its row; False where it failed."""
         rate = self.rows.policy.rates.get(self.name)
         with self.rows.lock:
             left = self.rows.clock.now
@@ -271,7 +269,7 @@ class ChannelWorker:
             outcome = self._try(replace(send.row, message=send.message), roots)
             self._acknowledge(send, outcome)
             self._write(send, outcome)
-        finally:  # where what came of it could not be noted, it may go twice, but it goes
+        finally:  # without a record it may be sent twice, but it is sent
             with self.rows.lock:
                 for row in (send.row, *send.carried):
                     self._channel.sending.pop(row.key, None)
@@ -285,7 +283,7 @@ class ChannelWorker:
         except DeliveryError as error:
             log.warning("channel %s: %s", self.name, error)
             return error
-        except Exception as error:  # a bug in one channel must not end it: it is retried and reported
+        except Exception as error:  # a bug in one channel must not stop it: it is retried and reported
             log.exception("channel %s", self.name)
             return DeliveryError(f"channel {self.name} failed within: {type(error).__name__}")
 
@@ -300,13 +298,13 @@ class ChannelWorker:
     def _write(self, send: Send, outcome: str | DeliveryError) -> None:
         with self.rows.lock:
             after = self.rows.situation(self.name).after_try(send, outcome)
-            if self.stopped:  # how it does for us says nothing of how it does for the next configuration
+            if self.stopped:  # the new configuration's channel may do better or worse
                 rows = () if type(outcome) is DeliveryError else after.rows
                 after = replace(after, rows=rows, health=self._channel.health)
             self.rows.write(after, self.name)
 
     def watch(self) -> None:
-        """Count a try that hangs as a failure, and go other ways; called from another thread."""
+        """Count a hanging try as a failure, so that rows are diverted; called from another thread."""
         with self.rows.lock:
             now, health = self.rows.clock.now, self._channel.health
             hung = now - min(self._channel.sending.values(), default=now)

@@ -1,8 +1,8 @@
-"""Pings that let somebody watch the watchdog: one after each round, to a URL as healthchecks.io has it.
+"""Dead man's switch: a ping after each round, by which a service (healthchecks.io) watches the watchdog.
 
-A POST to URL says that all went well, one to URL/fail that it did not; the body says why
-(https://healthchecks.io/docs/http_api/). A daemon that ends to hand over to the next link says nothing:
-its successor pings on, and only a chain that is dead stays silent.
+A POST to URL reports a good round, one to URL/fail a bad one, with the reason as body
+(https://healthchecks.io/docs/http_api/). A daemon that hands over to the next link sends no farewell: its
+successor pings on, and only a dead chain is silent.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ BODY_LIMIT = 10_000
 
 
 class Heartbeat:
-    """Pings from a thread of its own, so that no round waits for it. Without a URL it does nothing.
+    """Sender of pings, on a thread of its own so that no round waits. Without a URL it does nothing.
 
-    `every`: seconds between two pings that say the same; what turned bad, or good again, is said at once.
-    `trouble` is why the last ping failed, or empty. ConfigError where the URL is none.
+    `every`: seconds between equal pings; a change is sent at once. `trouble`: why the last ping failed, or
+    empty. ConfigError where the URL is invalid.
     """
 
     def __init__(self, url: str, every: float, timeout: float | None = None) -> None:
@@ -47,15 +47,15 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def good(self) -> None:
-        """Report that the round went well."""
+        """Report a good round."""
         self._round("")
 
     def bad(self, reason: str) -> None:
-        """Report that the round did not go well, and why."""
+        """Report a bad round, with the reason."""
         self._round(reason or "the round did not go well")
 
     def stop(self, timeout: float) -> None:
-        """Wait for a ping that is on its way, `timeout` seconds at most, and end."""
+        """Wait for a ping in progress, `timeout` seconds at most, and stop."""
         with self._changed:
             self._changed.wait_for(lambda: self._next is None and not self._sending, timeout)
             self._ended = True
@@ -69,7 +69,7 @@ class Heartbeat:
             if self._web is None or self._ended or not self._due(not reason, now):
                 return
             self._said = (not reason, now)
-            self._next = reason  # only the newest counts: one that has not gone yet is replaced
+            self._next = reason  # replaces one that has not been sent
             if self._thread is None or not self._thread.is_alive():
                 self._begin(self._web)
             self._changed.notify_all()
@@ -84,7 +84,7 @@ class Heartbeat:
             self._thread = thread
 
     def _due(self, good: bool, now: float) -> bool:
-        """Return whether there is something to say; a round that comes a little early is not left out."""
+        """Return whether a ping is due; 10 % early counts, so that a round's jitter skips none."""
         return self._said is None or self._said[0] is not good or now - self._said[1] >= self._every * 0.9
 
     def _run(self, web: Web) -> None:
@@ -115,9 +115,9 @@ class Heartbeat:
 
 
 def heartbeat_of(config: Config, *, go_on: bool = False) -> Heartbeat:
-    """Return the heartbeat as configured, or one that does nothing.
+    """Return the configured heartbeat, or one that does nothing.
 
-    ConfigError where the secret is missing, unless it shall `go_on` without.
+    ConfigError where the secret is missing, unless `go_on` without a heartbeat.
     """
     if config.heartbeat is None:
         return Heartbeat("", 0.0)
@@ -130,7 +130,7 @@ def heartbeat_of(config: Config, *, go_on: bool = False) -> Heartbeat:
 
 
 def _web(url: str, timeout: float | None) -> Web:
-    """Return the HTTP client; imported late, since requests costs a lot to open on a network file system."""
+    """Return the HTTP client; imported late, since requests is slow to import on a network file system."""
     from watchdogd.notify.channel import TIMEOUT
     from watchdogd.notify.http_client import Web
 

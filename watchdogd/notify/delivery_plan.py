@@ -1,9 +1,8 @@
-"""Plan of what is done next on a channel, by its rows, its health and the clock.
+"""Delivery plan: the next steps on a channel, from its rows, its health and the clock. Pure.
 
-The module is pure; the rows are the queue. What belongs to one line (an incident, or one subject of a check)
-goes in the order in which it came: a later row waits until the earlier one is delivered or given up. An end
-that waits while the same subject is bad again is told with that, not by itself. Among lines, what was never
-refused goes first, so that one message that a channel does not like holds no other up.
+The rows are the queue. Rows of one line (an incident, or one subject of a check) are sent in order: a later
+one waits until the earlier one is delivered or given up. A waiting recovery whose subject is bad again is
+told with the new fault. Among lines, rows never refused go first, so that one bad message delays no other.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from watchdogd.system.text import one_line
 from watchdogd.units import local_time
 
 STORM = 20
-"""Rows ready to go from which on many are sent before they are marked."""
+"""Number of ready rows from which on many are sent before they are marked."""
 MERGED = 120.0
-"""Seconds that a relay leaves the daemon to make one message of many."""
+"""Seconds for which a relay leaves it to the daemon to make a digest of many messages."""
 BATCH = 50
-"""Rows that are marked in one transaction while a storm goes out."""
+"""Rows marked in one transaction in a storm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A row to be sent: `message` is all that is told, `carried` are the other rows that are told with it."""
+    """Row to send: `message` is its content, `carried` are other rows told with it."""
 
     row: Notification
     message: Message
@@ -50,9 +49,9 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPlan:
-    """Next steps: `rows` are to be written, then `sends` sent one after another until one fails.
+    """Next steps: write `rows`, then send `sends` in order until one fails, and plan again at `until`.
 
-    The next look is due at `until`. `health` is the channel's from now on.
+    `health`: the channel's new health.
     """
 
     health: Health
@@ -63,9 +62,9 @@ class DeliveryPlan:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """An acknowledgement: a message that somebody delivered, when (seconds since the epoch), its receipt.
+    """Acknowledgement of a delivery: key, channel, time (seconds since the epoch), receipt.
 
-    `partly`: to those that the receipt names; others still wait for it.
+    `partly`: only the recipients named in the receipt have it.
     """
 
     key: str
@@ -77,7 +76,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The rows, by key, that are not told by themselves yet, `until` when; `merged`: they are told as one."""
+    """Rows held back, by key, and `until` when; `merged`: rows and digest to write instead."""
 
     rows: Mapping[str, Notification]
     until: float = math.inf
@@ -86,9 +85,9 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All by which it is decided what is done on the channel `name`; nothing here changes it.
+    """Input of all decisions about the channel `name`; never modified here.
 
-    `channels` are all as they stand, `skew` the seconds by which the wall clock is ahead of `now`.
+    `channels`: all channels; `skew`: seconds by which the wall clock is ahead of `now`.
     """
 
     channels: Mapping[str, ChannelState]
@@ -103,13 +102,13 @@ class Situation:
 
     @property
     def reports(self) -> Reports:
-        """Return the reports about the channel, for those who get them."""
+        """Return the maker of reports on the channel, and the channels that get them."""
         tell = self.policy.tell
         names = () if tell is None else [name for name in tell if name in self.channels] or self.channels
         return Reports(self.name, self._working(names), self.now, self.policy)
 
     def _working(self, names: Iterable[str]) -> list[str]:
-        """Return the other channels among these that are not broken."""
+        """Return those channels, except this one, that are not broken."""
         return [
             name
             for name in names
@@ -119,7 +118,7 @@ class Situation:
         ]
 
     def plan(self) -> DeliveryPlan:
-        """Return what is to be done now: hold back, expire, report, divert, send, or wait."""
+        """Return the next steps: hold back, expire, report, divert, send, or wait."""
         channel, health, now, policy = self.channel, self.channel.health, self.now, self.policy
         waiting = [row for key, row in channel.rows.items() if key not in channel.sending]
         held = self._held(waiting)
@@ -148,19 +147,16 @@ class Situation:
         if sends or any(row.channel == self.name for row in written):
             return DeliveryPlan(health, tuple(written), tuple(sends), now)
         later = (max(row.next_try, opens_at) for row in waiting)
-        turn = min(
-            (at for at in later if at > now), default=math.inf
-        )  # what is due already waits for another
+        # what is due already waits for another row
+        turn = min((at for at in later if at > now), default=math.inf)
         oldest = min((row.created_at for row in waiting), default=math.inf)
         times = [held.until, turn, oldest + policy.expire]
         if health.since is not None and now < health.since + policy.patience:
             times.append(health.since + policy.patience)
         return DeliveryPlan(health, tuple(written), until=min(times))
 
-    # ------------------------------------------------------------ what is held back
-
     def _held(self, waiting: Sequence[Notification]) -> _Held:
-        """Return what quiet hours hold back, or what is told as one: at their end, or of one round."""
+        """Return rows held back by quiet hours or for a digest; at the end, the digest."""
         now, policy = self.now, self.policy
         rows, until, late = self._by_night(waiting)
         many = [] if late else _of_one_round(waiting, rows, policy.digest_above)
@@ -174,7 +170,7 @@ class Situation:
     def _by_night(
         self, waiting: Sequence[Notification]
     ) -> tuple[dict[str, Notification], float, list[Notification]]:
-        """Return by key what quiet hours hold back, until when, and what they held back that are over."""
+        """Return rows held back by quiet hours, until when, and rows whose quiet hours have ended."""
         quiet = self.policy.quiet.get(self.name)
         if not (quiet and waiting):
             return {}, math.inf, []
@@ -187,12 +183,10 @@ class Situation:
         fresh = [row for row in rows if self.policy.merges and not (row.attempts or row.message.quiet)]
         return {}, math.inf, [row for row in fresh if quiet.window(row.created_at + self.skew)]
 
-    # ------------------------------------------------------------ what is sent
-
     def _sends(
         self, ready: Iterator[Notification], held: Mapping[str, Notification], out: Container[str]
     ) -> tuple[list[Notification], list[Send]]:
-        """Return the rows that are sent no more, and those to be sent: one, or in a storm many."""
+        """Return rows that are dropped, and the rows to send: one, or many in a storm."""
         channel, notified = self.channel, self.channel.notified
         standing = self.name in self.policy.standing
         first = list(islice(ready, BATCH if self.policy.rates.get(self.name) is None else 1))
@@ -207,7 +201,7 @@ class Situation:
             if row.message.items and old.issuperset(message.items):
                 written.append(superseded(row, "newer messages about the same came first"))
                 continue
-            # What is told now comes with what quiet hours hold back of the same, and came before it.
+            # It carries rows on the same subject that quiet hours hold back and that came before it.
             before = takewhile(row.key.__ne__, channel.rows) if held else ()
             same = [held[key] for key in before if key in held]
             same = [one for one in same if not message.lines.isdisjoint(one.message.lines)]
@@ -218,10 +212,8 @@ class Situation:
                 break
         return written, sends
 
-    # ------------------------------------------------------------ after a try
-
     def after_try(self, send: Send, outcome: str | DeliveryError) -> DeliveryPlan:
-        """Return what a try comes to: `outcome` is the receipt, or why it was not delivered."""
+        """Return the steps after a try; `outcome`: the receipt, or the error."""
         row, now, policy = self.channel.rows.get(send.row.key), self.now, self.policy
         carried = [superseded(end, send.row.message.headline) for end in send.carried]
         if isinstance(outcome, str):
@@ -229,7 +221,7 @@ class Situation:
             return self._works([*carried, replace(tried, state="sent", sent_at=now)])
         step = after_failed_try(row or send.row, outcome, now, policy, self.channel.health)
         health = after_failure(self.channel.health, outcome, step, now)
-        if row is None:  # it went another way while it hung
+        if row is None:  # diverted while the try hung
             return DeliveryPlan(health)
         rows = [step]
         if step.state == "sent":
@@ -244,7 +236,7 @@ class Situation:
         return DeliveryPlan(health, tuple(rows))
 
     def after_others(self, delivered: Sequence[Delivered]) -> DeliveryPlan:
-        """Return what follows from what others delivered on the channel: it works."""
+        """Return the steps after deliveries by others, which show that the channel works."""
         rows = []
         for each in delivered:
             row = self.channel.rows.get(each.key)
@@ -260,7 +252,7 @@ class Situation:
         return self._works(rows, outage=True)
 
     def _works(self, rows: list[Notification], *, outage: bool = False) -> DeliveryPlan:
-        """Return what follows where it took something: after an outage all may go at once, in order."""
+        """Return the steps after a success; after an outage all rows are due at once, in order."""
         health = self.channel.health
         if outage or len(health.failing) > 1:
             over = {row.key for row in rows}
@@ -270,26 +262,24 @@ class Situation:
             rows = [*rows, *self.reports.works()]
         return DeliveryPlan(after_success(health, self.now), tuple(rows))
 
-    # ------------------------------------------------------------ other ways
-
     def arrival(self, row: Notification) -> list[Notification]:
-        """Return the copies of a row that is new: an end goes to all channels that were told what it ends."""
+        """Return copies of a new row: a recovery goes to all channels that have its fault."""
         heard = self._heard(row)
         missed = bool(heard) and self.channel.missed(row)
         return self._copies([row], heard, "" if missed else "this channel told what it ends", ends=True)
 
     def orphans(self, rows: Iterable[Notification]) -> list[Notification]:
-        """Return rows of a channel that is no more as diverted, with copies; none where there is no way."""
+        """Return rows of a removed channel as diverted, with copies; none where there is no other channel."""
         to = [way for way in self.policy.fallback if way in self.channels and way != self.name]
         to = to or [*self.reports.to]
         lost = [replace(row, state="diverted", failure=f"there is no channel {row.channel}") for row in rows]
         return [*lost, *self._copies(lost, to)] if to else []
 
     def _detour(self, waiting: Sequence[Notification]) -> list[Notification]:
-        """Return what goes another way while the channel is left in peace.
+        """Return the rows to divert, and copies, while the channel rests.
 
-        What tells an end where the beginning came by this channel goes there as well, and by this one later;
-        so does what is newer about the same, or that end would be the channel's last word.
+        A recovery whose fault was sent here goes to the fallback and waits here as well, as do newer rows on
+        the same subject: otherwise the recovery would be the channel's last word.
         """
         to = self._working(self.policy.fallback)
         if not to:
@@ -308,13 +298,13 @@ class Situation:
         return [*gone, *self._copies(loud, to)]
 
     def _follow(self, end: Notification) -> list[Notification]:
-        """Return an end as diverted, with its copies: its beginning did not come by its own channel."""
+        """Return a recovery as diverted to the channels that have its fault, since this one has not."""
         if to := self._heard(end):
             return [replace(end, state="diverted"), *self._copies([end], to, ends=True)]
         return [replace(end, state="expired", failure="what it is about was never told there")]
 
     def _heard(self, end: Notification) -> list[str]:
-        """Return the other channels that were notified of what it ends, or will be: routes may be edited."""
+        """Return other channels that have, or will have, the fault of this recovery: routes may change."""
         over = [item.incident for item in end.message.items if item.ended and not item.quiet]
         if self.policy.tell is None or not over:
             return []
@@ -324,13 +314,13 @@ class Situation:
     def _copies(
         self, rows: Iterable[Notification], to: Collection[str], why: str = "", *, ends: bool = False
     ) -> list[Notification]:
-        """Return what of these other channels do not tell yet; `ends`: the ends that they miss alone."""
+        """Return copies for other channels of what they lack; `ends`: recoveries only."""
         copies = (_copy(row, self.channels[way], why, ends=ends) for row in rows for way in to)
         return [copy for copy in copies if copy and not self.channels[copy.channel].knows(copy.key)]
 
 
 def _of_one_round(waiting: Sequence[Notification], held: Container[str], most: float) -> list[Notification]:
-    """Return the messages of one round that nobody has tried to send, where they are more than so many."""
+    """Return the untried messages of one round, if there are more than `most`."""
     if len(waiting) <= most:
         return []
     fresh = [row for row in waiting if not (row.attempts or row.key in held or row.key.startswith(DIGEST))]
@@ -339,7 +329,7 @@ def _of_one_round(waiting: Sequence[Notification], held: Container[str], most: f
 
 
 def joined(message: Message, ends: Sequence[Notification], overtaken: frozenset[Item]) -> Message:
-    """Return the message as it is sent: with the ends told with it, and what newer ones said since."""
+    """Return the message to send: with carried recoveries, and notes on overtaken items."""
     notes = [
         f"Before this, at {local_time(end.message.at)}: {one_line(end.message.headline)}" for end in ends
     ]
@@ -357,12 +347,12 @@ def joined(message: Message, ends: Sequence[Notification], overtaken: frozenset[
 
 
 def superseded(old: Notification, by: str) -> Notification:
-    """Return `old` as told no more, since `by` says what is newer."""
+    """Return the row as superseded by a newer one."""
     return replace(old, state="superseded", failure=f"told no more: {one_line(by)}")
 
 
 def _copy(row: Notification, channel: ChannelState, why: str, *, ends: bool) -> Notification | None:
-    """Return what of a message another channel does not tell yet, with the reason why it comes there."""
+    """Return a copy, with its reason, of the items that another channel lacks; None where it lacks none."""
     items = [item for item in row.message.items if not channel.tells(item)]
     if ends:
         items = [item for item in items if item.ended and channel.told_of(item.incident)]
@@ -375,13 +365,13 @@ def _copy(row: Notification, channel: ChannelState, why: str, *, ends: bool) -> 
     message = row.message if row.key.startswith(DIGEST) else part(row.message, items)
     message = replace(message, body=f"{said}\n\n{message.body}", items=tuple(items))
     name = row.key.removesuffix(f"@{row.channel}")
-    if len(items) < len(row.message.items):  # the rest may still come
+    if len(items) < len(row.message.items):  # the others may follow
         name += f"-{hashlib.sha256(repr([item.fact for item in items]).encode()).hexdigest()[:8]}"
     return addressed(message, channel.name, row.created_at, name)
 
 
 def part(message: Message, items: Sequence[Item]) -> Message:
-    """Return a message cut to some of its items: the first line is that of the first of them."""
+    """Return a message with some of its items; the first line is that of the first of them."""
     if not items or items[0] == message.items[0]:
         return message
     first = items[0]

@@ -1,4 +1,4 @@
-"""HTTP for channels: one session that keeps its connection, a deadline that holds, errors without secrets."""
+"""HTTP client of channels: a kept connection, a hard deadline, and errors without secrets."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from urllib3.connectionpool import ConnectionPool
 
 ANSWER_LIMIT = 65_536
-"""Bytes of an answer that are read; no service of ours says more."""
+"""Maximum bytes of an answer that are read."""
 
-# It warns of answers with strange headers, and names the whole address, which may be a secret.
+# urllib3 warns of answers with strange headers, and names the whole URL, which may be a secret.
 logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 _PASSING = frozenset({408, 425, 429})
-"""Statuses below 500 after which another try is of use (RFC 9110, RFC 8470, RFC 6585)."""
+"""Statuses below 500 after which another try is useful (RFC 9110, RFC 8470, RFC 6585)."""
 
 
 class WebReply:
-    """Answer of a server: its status, the beginning of its text, its headers by names in small letters."""
+    """Answer of a server: status, beginning of its text, and headers by lower-case names."""
 
     def __init__(
         self, status: int, text: str, retry_after: float | None, headers: Mapping[str, str] | None = None
@@ -61,7 +61,7 @@ class WebReply:
         return found if isinstance(found, dict) else {}
 
     def error(self, host: str) -> DeliveryError:
-        """Return the failure in one line, with what follows from it."""
+        """Return the answer as an error in one line."""
         said = one_line(self.text, 200)
         return DeliveryError(
             f"{host} answered {self.status}{': ' if said else ''}{said}",
@@ -71,10 +71,10 @@ class WebReply:
 
 
 class Web:
-    """Posts to one URL's server. Proxies and certificates are those of the environment.
+    """Client that posts to one URL's server, with the proxies and certificates of the environment.
 
-    What of the URL may be a secret, the `token` that is sent and what else is `withheld` are masked in what
-    the server says. ConfigError, naming no more than `what`, where the URL is none.
+    Secret parts of the URL, `token` and `withheld` words are masked in answers. ConfigError, which names only
+    `what`, where the URL is invalid.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class Web:
         if not self.host:
             raise ConfigError(f"{what} is no address: write it as https://host/path")
         login = unquote(urlsplit(url).netloc.rpartition("@")[0]) + token
-        if not all(ord(character) < 256 for character in login):  # requests has them in Latin-1
+        if not all(ord(character) < 256 for character in login):  # requests encodes it in Latin-1
             raise ConfigError(f"{what}: its login has characters that HTTP cannot send")
         self._timeout = timeout
         self._secrets = (*secret_parts(url), token, *withheld)
         self._session = requests.Session()
         self._requests: dict[str, requests.PreparedRequest] = {}
-        # Asked for once: requests would read netrc files and the environment anew for each message.
+        # Read once: requests would read netrc files and the environment for each message.
         settings = self._session.merge_environment_settings(url, {}, None, None, None)
         self._proxies, self._verify = settings["proxies"], settings["verify"] or True
         self._deadline = _Deadline()
@@ -105,14 +105,14 @@ class Web:
             self._session.mount(scheme, adapter)
         try:
             request = self._prepared(url)
-        except requests.RequestException:  # its text has the whole address, which may be a secret
+        except requests.RequestException:  # its text has the whole URL, which may be a secret
             raise ConfigError(f"{what} is no address: write it as https://host/path") from None
-        # Made before the first message, which would wait for it; where it cannot be, that is its failure.
+        # The connection pool is made now, so that the first message is not delayed; errors come up there.
         with contextlib.suppress(requests.RequestException, HTTPError, ValueError, OSError):
             adapter.get_connection_with_tls_context(request, self._verify, proxies=self._proxies)
 
     def post(self, url: str, body: str | object, headers: Mapping[str, str] | None = None) -> WebReply:
-        """POST a text, or anything else as JSON; DeliveryError where no whole answer came in time."""
+        """POST a text, or other values as JSON; DeliveryError where no complete answer came in time."""
         kind = "text/plain" if isinstance(body, str) else "application/json"
         data = body if isinstance(body, str) else json.dumps(body)
         sent = {"Content-Type": f"{kind}; charset=utf-8", "User-Agent": "watchdogd", **(headers or {})}
@@ -123,19 +123,19 @@ class Web:
             raise DeliveryError(f"{self.host}: {self._reason(error)}") from None
         finally:
             self._deadline.end()
-        if self._deadline.passed:  # what was cut off may look like an answer that ended
+        if self._deadline.passed:  # a truncated answer may look complete
             raise DeliveryError(f"{self.host}: {self._reason(TimeoutError())}")
         return answer
 
     def _exchange(self, url: str, data: bytes, headers: Mapping[str, str]) -> WebReply:
-        # Straight to the adapter: we want neither cookies nor redirects, which cost requests half its time.
+        # By the adapter: cookies and redirects, which are not needed, cost half of requests' time.
         request = self._prepared(url).copy()
         request.headers.update({**headers, "Content-Length": str(len(data))})
         request.body = data
         with self._session.get_adapter(url).send(
             request,
             stream=True,
-            timeout=self._timeout * 2 / 3,  # of one read; the deadline is for all of them
+            timeout=self._timeout * 2 / 3,  # for one read; the deadline is for all
             verify=self._verify,
             proxies=self._proxies,
         ) as response:
@@ -151,7 +151,7 @@ class Web:
         return self._requests[url]
 
     def _reason(self, error: Exception) -> str:
-        """Return why, without the URL, which requests' own texts carry and which may be a secret."""
+        """Return the reason without the URL, which requests' texts have and which may be a secret."""
         if self._deadline.passed or isinstance(error, requests.Timeout):
             return f"no whole answer within {self._timeout:g} s"
         if isinstance(error, requests.exceptions.ProxyError):
@@ -169,10 +169,10 @@ class Web:
 
 
 def greet(url: str) -> str:
-    """Ask for the head of the server's root, by the environment's proxy; any answer will do: `HOST answers`.
+    """Send HEAD to the server's root, by the environment's proxy; return `HOST answers` for any answer.
 
-    The path is left out: with some services it is the secret, and asking for it might send something.
-    DeliveryError where there is no answer; ConfigError where the URL is none.
+    The path is left out: it may be a secret, and may trigger something. DeliveryError where there is no
+    answer; ConfigError where the URL is invalid.
     """
     host = web_host(url)
     if not host:
@@ -195,7 +195,7 @@ def greet(url: str) -> str:
 
 
 def _why(host: str, port: int) -> str:
-    """Return the system's own words: requests' carry the whole URL."""
+    """Return the system's error: requests' texts have the whole URL."""
     try:
         socket.create_connection((host, port), timeout=CONNECT_TIMEOUT).close()
     except OSError as error:
@@ -204,7 +204,7 @@ def _why(host: str, port: int) -> str:
 
 
 def _root(error: BaseException) -> str:
-    """Return the operating system's word for it, where there is one."""
+    """Return the operating system's error behind an exception, if there is one."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.strerror and not isinstance(seen, requests.RequestException):
@@ -227,11 +227,11 @@ def _retry_after(value: str | None, now: float) -> float | None:
 
 
 class _Deadline:
-    """Ends a conversation at a time, also with a server that says one byte now and then.
+    """Deadline of an exchange, also with a server that sends a byte now and then.
 
-    Timeouts of sockets are for one read each; so the connection itself is shut down from outside, by a
-    duplicate of its socket, since TLS takes the socket itself away. One thread watches over all
-    conversations of a channel: a thread for each would cost a third of the time of a quick one.
+    A socket's timeout is for one read; so the connection is shut down from another thread, by a duplicate of
+    its socket, since TLS detaches the socket itself. One thread watches all exchanges of a channel: a thread
+    for each would cost a third of the time of a quick one.
     """
 
     def __init__(self) -> None:
@@ -244,35 +244,35 @@ class _Deadline:
         self._twin: socket.socket | None = None
 
     def start(self, seconds: float) -> None:
-        """Begin to count; what this thread connects to from now on is ours."""
+        """Start the deadline; it applies to connections that this thread opens from now on."""
         _here.deadline = self
         self.passed = False
         with self._changed:
             self._until, self._closed = time.monotonic() + seconds, False
             if not self._watched:
-                # Thread.start would wait until it runs: on a busy machine for longer than a message takes.
-                with contextlib.suppress(RuntimeError):  # no thread: the timeouts of sockets have to do
+                # Thread.start would wait until it runs: on a busy machine longer than a message takes.
+                with contextlib.suppress(RuntimeError):  # no thread: socket timeouts must do
                     _thread.start_new_thread(self._watch, ())
                     self._watched = True
             elif self._idle:
                 self._changed.notify_all()
 
     def watch(self, connection: HTTPConnection, opened: socket.socket) -> socket.socket:
-        """Take in the connection that is to be ended."""
+        """Register a connection."""
         with self._changed:
             self._forget()
             self._connection, self._twin = connection, opened.dup()
         return opened
 
     def end(self) -> None:
-        """Note that it came to its own end; a connection that is kept is still known."""
+        """Stop the deadline; a kept connection stays registered."""
         with self._changed:
             self._until = None
             if self._connection and self._connection.sock is None:
                 self._forget()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """End the thread and forget the connection."""
         with self._changed:
             self._until, self._closed = None, True
             self._forget()
@@ -285,7 +285,7 @@ class _Deadline:
         self._connection = self._twin = None
 
     def _watch(self) -> None:
-        """Sleep through quick conversations: look again when the first that was seen would be over."""
+        """Shut the connection down at the deadline; sleeps through quick exchanges."""
         with self._changed:
             while not self._closed:
                 left = None if self._until is None else self._until - time.monotonic()
@@ -295,14 +295,14 @@ class _Deadline:
                     continue
                 self.passed, self._until = True, None
                 if self._twin:
-                    with contextlib.suppress(OSError):  # it was closed already
+                    with contextlib.suppress(OSError):  # it is closed already
                         self._twin.shutdown(socket.SHUT_RDWR)
             self._watched = False
             self._changed.notify_all()
 
 
 class _Here(threading.local):
-    """The deadline under which this thread speaks."""
+    """Deadline of this thread's exchange."""
 
     deadline: _Deadline
 
@@ -311,7 +311,7 @@ _here = _Here()
 
 
 class _Http(HTTPConnection):
-    """A connection that this thread's deadline can end."""
+    """Connection registered with this thread's deadline."""
 
     def _new_conn(self) -> socket.socket:
         return _here.deadline.watch(self, super()._new_conn())
@@ -326,16 +326,16 @@ class _Https(_Http, HTTPSConnection):
 
 
 def _acknowledge_at_once(opened: socket.socket | None) -> None:
-    """Acknowledge at once: a server that writes head and body apart waits 40 ms for that between them."""
+    """Acknowledge at once: a server that sends head and body apart waits 40 ms for it between them."""
     if opened is not None:
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 class _Adapter(HTTPAdapter):
-    """The way of requests, over connections that a deadline can end; by a proxy too."""
+    """Adapter of requests whose connections a deadline can end, also by a proxy."""
 
     def get_connection_with_tls_context(self, *args: Any, **options: Any) -> ConnectionPool:
-        """Return the pool that requests would use."""
+        """Return the pool that requests would use, with such connections."""
         pool = super().get_connection_with_tls_context(*args, **options)
         if isinstance(pool, HTTPConnectionPool):
             pool.ConnectionCls = _Https if pool.scheme == "https" else _Http

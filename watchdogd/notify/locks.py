@@ -1,8 +1,8 @@
-"""Delivery locks: one lease a channel says who sends on it, a daemon or a relay on another node; never both.
+"""Delivery locks: one lease for each channel, held by the process that sends on it, a daemon or a relay.
 
-In `.outbox/` a lock is one file, `DIGEST.SERIAL` of a channel's name; the highest serial counts. It is made
-by link(2), which one contender alone can, on network file systems too. Its holder notes in it, line by line,
-what was delivered, for whoever takes the lock next; so the history keeps its one writer. The first lines
+In `.outbox/` a lock is one file, `DIGEST.SERIAL` of a channel's name; the highest serial counts. It is
+created by link(2), which only one contender can win, on network file systems too. Its holder appends a line
+for each delivery, for whoever takes the lock next; so the history keeps its one writer. The first lines
 overwrite blanks: that needs no space on a full disk.
 """
 
@@ -40,22 +40,22 @@ from watchdogd.system.smallfile import (
 )
 
 STALE = 120.0
-"""Seconds after which a lock that nobody renewed counts as given up: several servers' deadlines in a row."""
+"""Seconds after which a lock that nobody renewed is abandoned: longer than several servers' deadlines."""
 DRAFTS = 3600.0
-"""Seconds after which a draft is of no use to anybody."""
+"""Seconds after which a lock prepared by another process is removed."""
 _SIZE = 4096
-"""Bytes of a lock as it is made, so that it can be written to where the disk is full."""
+"""Initial bytes of a lock, so that it can be written on a full disk."""
 _LIMIT = 1 << 20
 _SERIAL = re.compile(r"[0-9]{4,15}")
 
 
 class LockedError(DeliveryError):
-    """Somebody else is just sending on the channel: no fault of its."""
+    """Another process is sending on the channel; the channel has no fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """A lock's file as it was read. `serial`: 0 where it locks nothing; `over`: nobody writes to it now."""
+    """Content of a lock's file. `serial`: 0 where it is no lock; `over`: nobody writes to it any more."""
 
     path: Path
     serial: int
@@ -65,11 +65,10 @@ class Journal:
 
 
 class Locks:
-    """One process's part in the locks of one home. OSError where home does not let us.
+    """Access of one process to the locks of one home. OSError where home forbids it.
 
-    `attempt` runs a function that touches home, within a deadline; WatchdogError where it does not come back.
-    `anyway`: where home is full or hangs, so that no lock can be taken, send all the same. `keeps`: what was
-    delivered is left in the files for a daemon, which stores it.
+    `attempt` runs a function on home within a deadline; WatchdogError where it hangs. `anyway`: send without
+    a lock where home is full or hangs. `keeps`: acknowledgements stay in the files for a daemon to store.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Locks:
         self.keeps = keeps
 
     def journals(self, channel: str | None = None, but: str = "") -> list[Journal]:
-        """Return what lies in the folder, of one channel or of all, in the order of serials."""
+        """Return the content of the folder, of one channel or of all, in the order of serials."""
         wanted = None if channel is None else _digest(channel)
         try:
             names = [name for name in os.listdir(self.folder) if not (name == but or name.startswith("."))]
@@ -98,7 +97,7 @@ class Locks:
         return sorted(filter(None, found), key=attrgetter("serial"))
 
     def delivered(self) -> list[Delivered]:
-        """Return what other processes delivered, and no daemon has stored yet."""
+        """Return deliveries by other processes that no daemon has stored yet."""
         return [
             each
             for journal in self.journals()
@@ -107,13 +106,13 @@ class Locks:
         ]
 
     def remove(self, journals: Iterable[Journal]) -> None:
-        """Remove files to which nobody writes any more: what they tell is in the history."""
+        """Remove files that are over: their deliveries are in the history."""
         for journal in journals:
             if journal.over:
                 journal.path.unlink(missing_ok=True)
 
     def draft(self, channel: str, text: str) -> str:
-        """Write a lock that is not taken yet; returns its path. Those of who was killed are removed."""
+        """Prepare a lock's file; return its path. Files prepared by killed processes are removed."""
         self.home.make_folder(self.folder)
         mine = f".{host_name()}.{os.getpid()}."
         for name in os.listdir(self.folder):
@@ -125,20 +124,20 @@ class Locks:
         return write_draft(str(self.folder / _digest(channel)), whole, self.home.file_mode, self.home.group)
 
     def refuse(self, journals: Iterable[Journal]) -> None:
-        """Raise LockedError where somebody else holds one of these."""
+        """Raise LockedError where another process holds one of these."""
         for journal in journals:
             if journal.serial and not journal.over and journal.holder.id != self.me.id:
                 raise LockedError(f"{journal.holder} is sending on it")
 
     def announce(self, key: str, channel: str, at: float) -> None:
-        """Tell the daemon that a channel works: a message of no history was delivered by it."""
+        """Record for the daemon that a channel works: a test message was delivered by it."""
         said = {"holder": asdict(self.me)}, asdict(Delivered(key, channel, at)), {"released": True}
         self.home.make_folder(self.folder)
         path = self.folder / f"{_digest(channel)}.test-{self.me.id}"
         create_file(str(path), "".join(map(_line, said)), self.home.file_mode, self.home.group)
 
     def _read(self, path: Path) -> Journal | None:
-        """Return a lock's file; None where it is gone, or none of ours."""
+        """Read a lock's file; None where it is gone or no plain file."""
         try:
             data, found = read_head(path, _LIMIT)
         except (FileNotFoundError, NoPlainFileError):
@@ -152,12 +151,11 @@ class Locks:
         return Journal(path, serial, who, over, tuple(filter(None, map(_delivered, lines))))
 
     def _is_abandoned(self, who: Holder, renewed_at: float) -> bool:
-        """Return whether who holds it will not go on with it."""
         return lives(who) is False or (server_age(self.folder, renewed_at) or 0.0) >= STALE
 
 
 class ChannelLock:
-    """Lock of a channel: its holder alone sends. For one thread. Without `locks` nobody else sends anyway."""
+    """Lock of a channel: only its holder sends. For one thread. Without `locks` it locks nothing."""
 
     def __init__(self, locks: Locks | None, channel: str) -> None:
         self._locks = locks
@@ -169,23 +167,23 @@ class ChannelLock:
         self._before: list[Journal] = []
 
     def prepare(self) -> None:
-        """Write it to disk beforehand, so that whoever takes it need not wait for that."""
+        """Prepare the file, so that taking the lock is quick."""
         if self._locks and not (self._locks.keeps or self._draft):
             with contextlib.suppress(OSError, WatchdogError):
                 draft = partial(self._locks.draft, self._channel, _line({"holder": asdict(self._locks.me)}))
                 self._draft = self._locks.attempt(draft)
 
     def close(self) -> None:
-        """Leave nothing behind that was prepared."""
+        """Remove a prepared file."""
         if self._locks and self._draft:
             with contextlib.suppress(OSError, WatchdogError):
                 self._locks.attempt(partial(os.unlink, self._draft))
             self._draft = ""
 
     def take(self) -> Sequence[Delivered]:
-        """Take it; returns what earlier holders delivered.
+        """Take the lock; return what earlier holders delivered.
 
-        LockedError; OSError or WatchdogError where home does not let us, and nothing must be sent without.
+        LockedError; OSError or WatchdogError where home forbids it and sending anyway is not permitted.
         """
         self._path, self._before = None, []
         if self._locks is None:
@@ -201,17 +199,17 @@ class ChannelLock:
         return delivered
 
     def acknowledge(self, key: str, receipt: str, at: float, *, partly: bool = False) -> None:
-        """Note that a message was delivered; what cannot be noted may be sent once more."""
+        """Record a delivery; without a record it may be sent again."""
         self._note(asdict(Delivered(key, self._channel, at, receipt, partly)))
 
     def release(self, *, stored: bool) -> None:
-        """Let others send. `stored`: the history knows all that was delivered."""
+        """Release the lock. `stored`: the history has all deliveries."""
         if not (self._path and self._locks):
             return
         if not self._blank and (self._locks.keeps or not stored):
             self._note({"released": True})
         else:
-            # What cannot be removed is found and removed by the next one who takes it.
+            # A file that cannot be removed is removed by the next process that takes the lock.
             with contextlib.suppress(OSError, WatchdogError):
                 self._locks.attempt(partial(self._remove, self._locks, self._path))
         self._path = None
@@ -223,11 +221,11 @@ class ChannelLock:
         path = locks.folder / f"{_digest(self._channel)}.{serial:04d}"
         before = [journal for journal in journals if journal.over]
         begun = _line({"holder": asdict(locks.me)})
-        if locks.keeps:  # one file a channel, however often it is taken until a daemon comes
+        if locks.keeps:  # one file for each channel, however often it is taken until a daemon comes
             begun += "".join(_line(asdict(each)) for journal in before for each in journal.delivered)
         self._claim(locks, path, begun)
         try:
-            # All were removed meanwhile, and somebody began with 1 again.
+            # All may have been removed meanwhile, and another process begun with 1 again.
             locks.refuse(locks.journals(self._channel, but=path.name))
         except LockedError:
             path.unlink()
@@ -241,15 +239,15 @@ class ChannelLock:
         return [each for journal in journals for each in journal.delivered]
 
     def _claim(self, locks: Locks, path: Path, begun: str) -> None:
-        """Make the lock's file, of the draft that was prepared, where there is one still."""
+        """Create the lock's file, from the prepared one if there is one."""
         draft, self._draft = self._draft, ""
         locks.home.make_folder(locks.folder)
         try:
-            os.utime(draft)  # it counts from now
+            os.utime(draft)  # its age counts from now
         except OSError:
             draft = "" if locks.keeps else locks.draft(self._channel, begun)
         try:
-            if not (draft and link(draft, str(path))):  # a relay's outlives a power cut
+            if not (draft and link(draft, str(path))):  # a relay's file must survive a power cut
                 create_file(str(path), begun.ljust(_SIZE - 1) + "\n", locks.home.file_mode, locks.home.group)
         except FileExistsError:
             raise LockedError("another process is sending on it") from None
@@ -266,7 +264,7 @@ class ChannelLock:
         descriptor = open_plain(path, os.O_WRONLY)
         try:
             os.pwrite(descriptor, line, self._end)
-            if locks.keeps:  # until a daemon stores it, this is all that is known of it
+            if locks.keeps:  # the only record until a daemon stores it
                 os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
@@ -287,7 +285,7 @@ def _line(said: dict[str, Any]) -> str:
 
 
 def _lines(data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield what was said, but what is just being written, or was written by somebody else."""
+    """Yield the parsed lines; incomplete or foreign ones are skipped."""
     for line in data.split(b"\n"):
         with contextlib.suppress(ValueError):
             if isinstance(said := parse_json(line), dict):

@@ -1,7 +1,8 @@
 """Replies to our mails, read by IMAP: a reply acknowledges, one that begins with `silence` silences.
 
-The mailbox is opened read-only: nothing in it is marked, moved or removed. What programs answer (RFC 3834)
-does not count, nor a sender that a mail server found forged (RFC 8601), nor what follows none of our letters.
+The mailbox is opened read-only: nothing in it is marked, moved or removed. Automatic answers (RFC 3834) do
+not count, nor does a sender that a mail server found forged (RFC 8601), nor a reply to a mail that is not
+ours.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from watchdogd.system.text import one_line, split_lines
 from watchdogd.units import LONGEST, parse_duration
 
 LOOKED_AT = 200
-"""Letters, the newest, whose heads are read at once."""
+"""Number of newest mails whose headers are read at once."""
 SIZE = 65_536
 """Bytes of a reply that are read."""
 _HEADS = "(BODY.PEEK[HEADER.FIELDS (MESSAGE-ID IN-REPLY-TO REFERENCES)])"
@@ -49,7 +50,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class MailboxAccount:
-    """Mailbox to which replies come: imaps://, or imap:// with STARTTLS."""
+    """Mailbox for replies: imaps://, or imap:// with STARTTLS."""
 
     server: str
     user: str
@@ -58,7 +59,7 @@ class MailboxAccount:
 
 
 class MailReplies:
-    """Reader of the replies to letters; `id_of` says by which Message-ID a letter went out."""
+    """Reader of replies; `id_of` returns the Message-ID of a notification's mail."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class MailReplies:
         return DeliveryError(f"{host}: {said}", permanent=permanent)
 
     def _take_in(self, mailbox: imaplib.IMAP4, letters: Mapping[str, Notification]) -> None:
-        """Read what came since the first of these letters and was not seen yet."""
+        """Read the mails since the first of these messages that were not read before."""
         validity = (mailbox.response("UIDVALIDITY")[1] or [b""])[0] or b""
         first = min(message.created_at for message in letters.values())
         day = time.strftime("%d-", time.gmtime(first - 86_400)) + _month(first - 86_400)
@@ -115,17 +116,17 @@ class MailReplies:
         self._seen |= {(validity, uid) for uid in fresh}
 
     def confirm(self, _receipt: str, /) -> None:
-        """Do nothing: the letter that tells the end stands in the same thread."""
+        """Do nothing: the mail on the recovery is in the same thread."""
 
     def close(self) -> None:
-        """Do nothing, as nothing is kept open."""
+        """Do nothing: no connection is kept."""
 
 
 def reply_of(letter: EmailMessage, about: Notification, allowed: Sequence[str]) -> PersonAnswer | None:
-    """Return what a letter answers; None where a program or a stranger wrote it, or it is odd."""
+    """Return the answer in a mail; None where it is automatic, unauthorised or malformed."""
     try:
         return _reply_of(letter, about, allowed)
-    except Exception:  # noqa: BLE001 - Python's parser of letters raises errors of any kind over odd ones
+    except Exception:  # noqa: BLE001 - Python's mail parser raises errors of any kind for malformed ones
         return None
 
 
@@ -141,7 +142,7 @@ def _reply_of(letter: EmailMessage, about: Notification, allowed: Sequence[str])
 
 
 def _automatic(letter: EmailMessage) -> bool:
-    """Return whether a program wrote it: an absence notice, a list, a mail server that could not deliver."""
+    """Return whether a program wrote it: an absence notice, a list, a bounce."""
     return (
         _said(letter, "Auto-Submitted") not in ("", "no")
         or _said(letter, "Precedence") in ("bulk", "junk", "auto_reply")
@@ -152,7 +153,7 @@ def _automatic(letter: EmailMessage) -> bool:
 
 
 def _forged(letter: EmailMessage) -> bool:
-    """Return whether a mail server on its way found that its sender's domain did not send it."""
+    """Return whether a mail server found that the sender's domain did not send it."""
     return any("dmarc=fail" in str(each).lower() for each in letter.get_all("Authentication-Results", ()))
 
 
@@ -168,7 +169,7 @@ def _said(letter: EmailMessage, header: str) -> str:
 
 
 def _author(letter: EmailMessage) -> tuple[str, str]:
-    """Return name and address of the one who wrote it; none where the header can be read in two ways."""
+    """Return name and address of the sender; empty where the header is ambiguous."""
     header = letter["From"]
     broken = header is None or any(isinstance(each, InvalidHeaderDefect) for each in header.defects)
     if broken or len(header.addresses) != 1:
@@ -183,7 +184,7 @@ def _seconds(word: str) -> float:
 
 
 def _first_line(letter: EmailMessage) -> str:
-    """Return the first line that the author wrote: nothing that is quoted, nor who is said to be quoted."""
+    """Return the first line that the author wrote, without quotations and their introductions."""
     part = letter.get_body(("plain", "html"))
     try:
         text = part.get_content() if part else ""
@@ -196,7 +197,7 @@ def _first_line(letter: EmailMessage) -> str:
 
 
 def _parsed(answer: Sequence[object]) -> EmailMessage:
-    """Return the letter, or its head, that a FETCH brought; an empty one where it is gone."""
+    """Return the mail, or its headers, of a FETCH; an empty one where it is gone."""
     for part in answer:
         if isinstance(part, tuple) and len(part) == 2 and isinstance(part[1], bytes):
             return email.message_from_bytes(part[1], _class=EmailMessage, policy=modern)
@@ -204,14 +205,14 @@ def _parsed(answer: Sequence[object]) -> EmailMessage:
 
 
 def _month(at: float) -> str:
-    """Return month and year as IMAP has them, whatever the locale."""
+    """Return month and year in IMAP's form, whatever the locale."""
     moment = time.gmtime(at)
     names = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
     return f"{names[moment.tm_mon - 1]}-{moment.tm_year}"
 
 
 class _Timed(imaplib.IMAP4):
-    """A session that is cut off after so many seconds, from its connection on."""
+    """IMAP session that is shut down after so many seconds."""
 
     def __init__(self, seconds: float, host: str, port: int, **options: Any) -> None:
         self.timer = threading.Timer(seconds, _cut, [self])
@@ -227,7 +228,7 @@ class _TimedTls(_Timed, imaplib.IMAP4_SSL):
 
 @contextlib.contextmanager
 def _opened(account: MailboxAccount, timeout: float) -> Iterator[imaplib.IMAP4]:
-    """Open the folder read-only, cut off after `timeout` seconds; a password never travels readable."""
+    """Open the folder read-only, within `timeout` seconds; a password never travels unencrypted."""
     parts = urlsplit(account.server)
     host, secure = parts.hostname or "", parts.scheme == "imaps"
     context = ssl.create_default_context()
@@ -238,7 +239,7 @@ def _opened(account: MailboxAccount, timeout: float) -> Iterator[imaplib.IMAP4]:
     )
     try:
         if not secure and "STARTTLS" in mailbox.capabilities:
-            if host in LOOPBACK:  # its certificate is its own
+            if host in LOOPBACK:  # its certificate is self-signed
                 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             mailbox.starttls(ssl_context=context)
         elif not secure and host not in LOOPBACK:
@@ -254,7 +255,7 @@ def _opened(account: MailboxAccount, timeout: float) -> Iterator[imaplib.IMAP4]:
 
 
 def _cut(mailbox: imaplib.IMAP4) -> None:
-    """End a session from outside."""
+    """Shut a session down from another thread."""
     if (opened := getattr(mailbox, "sock", None)) is not None:
-        with contextlib.suppress(OSError):  # it was closed already
+        with contextlib.suppress(OSError):  # it is closed already
             socket.socket.shutdown(opened, socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
-"""The outbox: delivers the rows that wait, by a worker a channel, each in a thread of its own; and the relay.
+"""Outbox: delivers waiting rows with one worker thread for each channel; and the relay.
 
 Nothing is lost: a row is stored before it comes here, tried until it is delivered, diverted to a fallback
-channel or expired, and only then marked in the store. After a crash between sending and marking it is sent
-once more, with the same key. A relay has an outbox of its own, on a machine with a way out, daemon or none.
+channel or expired, and only then marked in the history. After a crash between sending and marking it is sent
+again, with the same key. A relay has its own outbox, on a machine with a way out, with or without a daemon.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from watchdogd.system.clock import SteadyClock
 log = logging.getLogger(__name__)
 
 HEAD_START = 0.02
-"""Seconds that whoever brings messages leaves the processor to the workers: the round goes on writing."""
+"""Seconds for which the caller leaves the processor to the workers before it goes on."""
 FAREWELL = 20.0
-"""Seconds for a message that is on its way as a relay ends: a server's deadline and more."""
+"""Seconds for a message in progress when a relay ends: more than a server's deadline."""
 CALM = 1.0
-"""Seconds without anything to do after which a channel prepares its lock for the next message."""
+"""Idle seconds after which a channel prepares its lock for the next message."""
 LOOK = 60.0
-"""Seconds after which a channel that waits looks at the clock at the latest: it may have been set."""
+"""Maximum seconds between two looks at the clock while a channel waits: the clock may be set."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelTrouble:
-    """A channel that does not deliver: since when (seconds since the epoch), why, and how many wait.
+    """Channel that does not deliver: since when (seconds since the epoch), why, and its waiting rows.
 
-    `broken`: messages go another way.
+    `broken`: its messages go to the fallback.
     """
 
     channel: str
@@ -52,12 +52,11 @@ class ChannelTrouble:
 
 
 class Outbox:
-    """Delivers notifications. Every method may be called from any thread.
+    """Deliverer of notifications. All methods are thread-safe.
 
-    `store` keeps rows (`Rows`), `ended` are those of earlier lives that wait no more. `locks` keep others
-    from sending what we send; None where nobody else can be at work. `may_act`: whether we (still) act for
-    home. `refresh` takes in what ended on a channel meanwhile, once its lock is ours; None where nobody else
-    stores.
+    `store` writes rows to the history (see Rows); `ended`: past rows. `locks`: locks against other senders;
+    None where there are none. `may_act`: whether this process still acts for home. `refresh` reads what ended
+    on a channel meanwhile, once its lock is taken; None where nobody else writes the history.
     """
 
     def __init__(
@@ -83,14 +82,14 @@ class Outbox:
         }
 
     def succeed(self, before: Outbox) -> None:
-        """Take over the rows of an outbox of an earlier configuration, which was stopped."""
+        """Take over the rows of the stopped outbox of an earlier configuration."""
         before.rows.configure(self.rows.names, self.rows.policy, self.rows.store)
         self.rows = before.rows
         for worker in self.workers.values():
             worker.rows = self.rows
 
     def start(self) -> str:
-        """Begin to deliver, or go on where a worker's thread died or hangs; why some have none, or empty."""
+        """Start or replace threads of channels without one; return why some still have none, or empty."""
         for worker in self.workers.values():
             worker.watch()
         self._rescue()
@@ -110,11 +109,11 @@ class Outbox:
         return True
 
     def _run(self, worker: ChannelWorker) -> None:
-        """Run a worker's thread: step until told to stop and nothing more can be done in time."""
+        """Run a worker until told to stop and nothing more can be done in time."""
         while True:
             try:
                 wait = worker.step() - self.rows.clock.now - self.rows.clock.skew
-            except Exception:  # a thread that ended would be a channel that is silent for ever
+            except Exception:  # a dead thread would silence the channel for good
                 log.exception("channel %s", worker.name)
                 wait = 5.0
             stop_at = self._stop_at
@@ -129,7 +128,7 @@ class Outbox:
                 stirred.wait(None if idle and wait == math.inf else min(wait, LOOK) - CALM)
 
     def add(self, notifications: Iterable[Notification]) -> None:
-        """Deliver these, which are stored already; one whose key was here before is left alone."""
+        """Deliver stored notifications; known keys are ignored."""
         fresh = self.rows.add(notifications)
         self._rescue()
         self.rows.save()
@@ -137,7 +136,7 @@ class Outbox:
             self.rows.wait_for(fresh, HEAD_START)
 
     def learn(self, delivered: Sequence[Delivered]) -> bool:
-        """Mark what somebody else delivered. Returns whether all that is known is stored."""
+        """Mark deliveries by others; return whether all changes are stored."""
         for name in self.workers:
             if self.rows.learn(name, [each for each in delivered if each.channel == name]):
                 self.rows.stirred[name].set()
@@ -146,7 +145,7 @@ class Outbox:
 
     @property
     def troubles(self) -> tuple[ChannelTrouble, ...]:
-        """Channels that do not deliver."""
+        """Return the channels that do not deliver."""
         clock, policy = self.rows.clock, self.rows.policy
         found = []
         for name in self.workers:
@@ -158,13 +157,13 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Number of rows that are not delivered, or not marked as delivered."""
+        """Number of rows that are undelivered, or not marked as delivered."""
         return self.rows.waiting
 
     def stop(self, timeout: float, *, more: bool = True) -> None:
-        """Deliver what can be delivered within `timeout` seconds, mark it, and end, though a server hangs.
+        """Deliver what can be delivered within `timeout` seconds, store it, and end even if a server hangs.
 
-        What is left stays `waiting` in the store. Without `more` nothing is begun any more.
+        The rest stays `waiting` in the history. Without `more` nothing new is begun.
         """
         deadline = time.monotonic() + timeout
         self._stop_at = deadline if more else time.monotonic()
@@ -177,7 +176,7 @@ class Outbox:
         self.rows.save(now=True)
 
     def _rescue(self) -> None:
-        """Divert what waits for a channel that is no more, unless somebody is just sending it."""
+        """Divert the rows of removed channels, unless another process is sending them."""
         for name, channel in [*self.rows.channels.items()]:
             if name in self.workers or not channel.rows.keys() - channel.sending.keys():
                 continue
@@ -195,17 +194,17 @@ class Outbox:
 
 
 class Recorded(Protocol):
-    """The history (`Store`), as the relay needs it. HistoryError where it cannot be read."""
+    """History as the relay uses it (see Store). HistoryError."""
 
     def waiting(self) -> Sequence[Notification]: ...
     def notifications(self, *, since: float = 0.0, after: int = 0) -> Sequence[Notification]: ...
 
 
 class Relay:
-    """Sender of what waits; what came of it stands in the locks' files, which the daemon takes in.
+    """Sender of waiting notifications; it acknowledges deliveries in the lock files, for the daemon.
 
-    It expires and diverts nothing. `told` is called with each notification that was delivered. HistoryError
-    where the history cannot be read.
+    It expires and diverts nothing. `told` is called for each delivered notification. HistoryError where the
+    history cannot be read.
     """
 
     def __init__(
@@ -253,13 +252,13 @@ class Relay:
             log.warning("what waits cannot be looked up now: %s", error)
 
     def _waiting(self) -> list[Notification]:
-        """Return what waits for our channels, and was delivered by nobody; tries of others do not count."""
+        """Return waiting, undelivered rows of these channels; tries by others do not count."""
         over = {each.key for each in self._locks.delivered() if not each.partly}
         ours = [row for row in self._store.waiting() if row.channel in self._settled and row.key not in over]
         return [replace(row, attempts=0, next_try=0.0) for row in ours]
 
     def _refresh(self, channel: str) -> None:
-        """Take in what ended on the channel since it was looked up: we send alone now."""
+        """Read what ended on the channel since its lock was taken by another."""
         ids = [row.id for row in [*self.outbox.rows.channel(channel).rows.values()] if row.id is not None]
         after = min([self._settled[channel], *(number - 1 for number in ids)])
         past = [row for row in self._store.notifications(after=after) if row.channel == channel]
@@ -273,7 +272,7 @@ class Relay:
 
 
 def _settled_until(rows: Sequence[Notification], before: int) -> int:
-    """Return the id up to which no row waits, of rows in the order of storing; what ended stays as it is."""
+    """Return the id up to which no row waits (rows in stored order); an ended row never changes."""
     ids = [row.id or 0 for row in rows]
     waiting = [row.id or 0 for row in rows if row.state == "waiting"]
     return min(waiting) - 1 if waiting else max(ids, default=before)

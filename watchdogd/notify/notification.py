@@ -1,20 +1,20 @@
-"""A notification: one message to one channel, from its storing to its delivery or expiry."""
+"""Notification: one message to one channel, from its creation to its delivery or expiry."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 ORDER = ("CRITICAL", "UNKNOWN", "WARNING", "REMINDER", "RESOLVED", "ACTION", "INFO", "OK")
-"""The words in brackets, worst first. OK is for a good result alone."""
+"""Statuses in a message's brackets, most severe first."""
 URGENT = "urgent"
-"""The word of what nobody acknowledged."""
+"""Severity of an escalation in quiet hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that a message tells. `status` is its word in brackets; a notice has no `incident`.
+    """One fact in a message. `status`: the word in brackets; a notice has no `incident`.
 
-    `at` is when it happened, `quiet` that it is only recorded where it costs nobody's attention.
+    `at`: when it happened; `quiet`: it is only recorded where nobody is alerted by that.
     """
 
     status: str
@@ -28,7 +28,7 @@ class Item:
 
     @property
     def fact(self) -> str:
-        """Name of what it tells: the same on every channel, in whatever company; empty where unknown."""
+        """Name of the fact: the same on every channel and in every message; empty where unknown."""
         if self.ended:
             return f"end {self.incident}"
         about = self.summary if self.incident is None else self.incident
@@ -36,35 +36,35 @@ class Item:
 
     @property
     def line(self) -> str:
-        """Name of what it speaks of: what is said of the same comes in the order of what happened."""
+        """Name of the subject: messages on the same subject stay in order."""
         return f"{'notice' if self.incident is None else 'subject'} {self.check}\0{self.subject}"
 
     @property
     def ended(self) -> bool:
-        """Return whether it tells the end of an incident."""
+        """Return whether it is the end of an incident."""
         return self.incident is not None and self.status == "RESOLVED"
 
     def outdates(self, end: Item) -> bool:
-        """Return whether it tells that what `end` calls over is bad again, in a newer incident."""
-        return (
-            end.ended
-            and not self.ended
-            and self.line == end.line
-            and (self.incident or 0) > (end.incident or 0)
-        )
+        """Return whether it reports the subject of the recovery `end` as bad again."""
+        again = end.ended and not self.ended and self.line == end.line
+        return again and (self.incident or 0) > (end.incident or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Message before any channel words it its own way.
+    """Message before a channel formats it.
 
-    `headline` is `[STATUS] TARGET: summary`, cut for phones; `line` is all of it where it was cut. `body` are
-    plain lines; those that are verbatim (log lines, commands) are indented by four spaces. `thread` is the
-    same for all messages about one incident (`incident-17`), or unique for a notice. `opens` is True for the
-    first of a thread. `status` is the word in brackets. `urgent`: nobody acknowledged, so that quiet hours do
-    not hold it back. `at` is when it happened. `incidents` are all that it tells of, `items` how each stands,
-    `runbooks` the addresses to which the body points. `recovered`: what it tells to be over is good again.
-    `fact`: what a message without `items` tells.
+    headline   `[STATUS] TARGET: summary`, cut for phones; `line` is all of it where it was cut
+    body       plain lines; verbatim ones (log lines, commands) are indented by four spaces
+    status     the word in brackets
+    thread     the same for all messages on one incident (`incident-17`), unique for a notice
+    at         when it happened
+    opens      whether it is the first of its thread
+    urgent     nobody acknowledged: quiet hours do not hold it back
+    incidents  all incidents in it; `items` is the status of each
+    runbooks   URLs in the body
+    recovered  whether what has ended is good again
+    fact       fact of a message without `items`
     """
 
     headline: str
@@ -85,31 +85,31 @@ class Message:
 
     @property
     def colour(self) -> str:
-        """Word by which it is coloured: an end is green only where what ended has recovered."""
+        """Status that decides its colour: an end without recovery is not green."""
         return "UNKNOWN" if self.status == "RESOLVED" and not self.recovered else self.status
 
     @property
     def ends(self) -> bool:
-        """Return whether it tells of nothing but ends."""
+        """Return whether it reports nothing but ends."""
         return bool(self.incidents) and {self.status, *(item.status for item in self.items)} == {"RESOLVED"}
 
     @property
     def word(self) -> str:
-        """Word by which it waits in quiet hours, or does not."""
+        """Severity by which quiet hours hold it back."""
         return URGENT if self.urgent else self.status
 
     @property
     def threads(self) -> frozenset[str]:
-        """Every thread that this belongs to: its own, and that of each incident."""
+        """All its threads: its own, and those of its incidents."""
         return frozenset({self.thread, *(incident_thread(number) for number in self.incidents)})
 
     @property
     def lines(self) -> frozenset[str]:
-        """Lines in which it waits: its threads, and what was said before of the same things."""
+        """Lines in which it keeps its order: its threads, and its subjects."""
         return self.threads | {item.line for item in self.items}
 
     def begins_anew(self, end: Message) -> bool:
-        """Return whether each thing of which `end` tells the end is bad again in it, in a newer incident."""
+        """Return whether it reports every subject of the recovery `end` as bad again."""
         return bool(end.items) and all(
             any(mine.outdates(theirs) for mine in self.items) for theirs in end.items
         )
@@ -117,14 +117,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One message on its way to one channel. `id` is None until stored.
+    """Message to one channel. `id` is None until it is stored.
 
-    `state` is `waiting`, `sent`, `diverted` (handed to a fallback channel), `failed` (the channel takes
-    others, but never this one), `superseded` (something newer was told instead) or `expired`.
-    `key` names it for ever, so that a crash between sending and marking shows as a repeat of one key; it
-    ends with `@CHANNEL`. `next_try` and `sent_at` in seconds since the epoch; `failure` is the last error
-    in one line. `receipt` is what the channel gave for it (a thread's address, the recipients who have it):
-    the channel alone understands it, and it must outlive a restart.
+    `state`: `waiting`, `sent`, `diverted` (to a fallback channel), `failed` (refused for good by a channel
+    that accepts others), `superseded` (by a newer message) or `expired`. `key`: permanent name, ends with
+    `@CHANNEL`; a repeat after a crash has the same. `next_try` and `sent_at`: seconds since the epoch;
+    `failure`: the last error in one line. `receipt`: the channel's own record (a thread's address, the
+    recipients who have it), which must survive a restart.
     """
 
     key: str
@@ -141,10 +140,10 @@ class Notification:
 
 
 def incident_thread(number: int | None) -> str:
-    """Return the thread of an incident; empty where it is none."""
+    """Return the thread of an incident; empty for None."""
     return "" if number is None else f"incident-{number}"
 
 
 def addressed(message: Message, channel: str, now: float, name: str) -> Notification:
-    """Address `message` to one channel; `name` tells it from all other messages, for ever."""
+    """Return the notification of a message to a channel; `name` is unique and permanent."""
     return Notification(f"{name}@{channel}", channel, message, created_at=now)

@@ -1,4 +1,4 @@
-"""Rows that delivery makes itself: reports on a channel's health, digests. Pure."""
+"""Notifications made by delivery itself: reports on a channel's health, and digests. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from watchdogd.system.text import excerpt, one_line, verbatim
 from watchdogd.units import format_duration, local_time
 
 ABOUT = "outbox-"
-"""How the threads of reports begin."""
+"""Prefix of the threads of reports."""
 _NAMED = 20
-"""Messages that are named by their first lines."""
+"""Maximum number of messages listed in a report."""
 
 
 @dataclass(frozen=True)
 class Reports:
-    """Reports on one channel at one moment; `to` are the channels that hear it."""
+    """Reports on one channel at one time; `to`: the channels that get them."""
 
     channel: str
     to: Sequence[str]
@@ -31,23 +31,23 @@ class Reports:
     policy: Policy
 
     def broken(self, failure: str, waiting: Sequence[Notification]) -> list[Notification]:
-        """Return the report that it does not deliver."""
+        """Return the report that the channel does not deliver."""
         return self._say("WARNING", f"channel {self.channel} does not deliver: {failure}", waiting)
 
     def works(self) -> list[Notification]:
-        """Return the report that it delivers again."""
+        """Return the report that the channel delivers again."""
         return self._say("OK", f"channel {self.channel} delivers again", ())
 
     def partly(self, failure: str) -> list[Notification]:
-        """Return the report that some recipients never get it."""
+        """Return the report that some recipients get nothing."""
         return self._say("WARNING", f"channel {self.channel} delivers to some only: {failure}", ())
 
     def refused(self, row: Notification) -> list[Notification]:
-        """Return the report that it takes others, but never this one."""
+        """Return the report that the channel refused this message for good."""
         return self._say("WARNING", f"channel {self.channel} refused a message: {row.failure}", (row,))
 
     def expired(self, gone: Sequence[Notification]) -> list[Notification]:
-        """Return the report that these were given up; reports are not reported on: that would never end."""
+        """Return the report that messages were given up; there is none on reports, which would never end."""
         lost = [row for row in gone if not row.message.thread.startswith(ABOUT)]
         if not lost:
             return []
@@ -83,13 +83,13 @@ class Reports:
 
 
 LIMIT = 15_000
-"""Characters of a digest's lines."""
+"""Maximum characters of a digest's lines."""
 DIGEST = "digest-"
-"""How the keys of digests begin."""
+"""Prefix of the keys of digests."""
 
 
 def _of_heaviest(message: Message, word: str, others: int) -> str:
-    """Return a digest's first line: the fact of its heaviest message, and how many there are beside it."""
+    """Return a digest's first line: its most severe fact, and the number of other messages."""
     fact = message.items[0].summary if message.items else message.fact or message.headline
     more = f"{others} more message{'s' * (others > 1)}"
     return first_line(word, message.target, fact, more)
@@ -102,9 +102,9 @@ def _rank(word: str) -> int:
 def digest(
     rows: Sequence[Notification], now: float, wall: float, policy: Policy, occasion: str
 ) -> list[Notification]:
-    """Return rows of one channel as told in one message, and that message; one alone goes as it is.
+    """Return rows of one channel as told in a digest, and the digest; a single row stays as it is.
 
-    `now` is the time that the message has among rows, `wall` the same by the wall clock.
+    `now`: time of the digest among rows; `wall`: the same by the wall clock.
     """
     if len(rows) < 2:
         return [replace(row, created_at=now, next_try=now) for row in rows]
@@ -114,14 +114,14 @@ def digest(
     last = {(item.line, item.incident): item for message in messages for item in message.items}
 
     def stands(message: Message) -> str:
-        """Return the worst word that still holds of what it told."""
+        """Return the most severe status that is still true of a message."""
         words = [last[item.line, item.incident].status for item in message.items] or [message.status]
         return min(words, key=_rank)
 
-    # of those that tell of the same, the one in whose words it stands
+    # of messages on the same subject, first the one whose status is still true
     heaviest = sorted(messages, key=lambda each: (_rank(stands(each)), each.status != stands(each)))
     worst = stands(heaviest[0])
-    if worst == "RESOLVED" and len(counts) > 1:  # what began meanwhile, too: no end of what was told before
+    if worst == "RESOLVED" and len(counts) > 1:  # faults of the same time are over too: not a mere recovery
         worst = "INFO"
     digits = hashlib.sha256(json.dumps(sorted(row.key for row in rows)).encode()).hexdigest()[:16]
     lines = [

@@ -1,4 +1,4 @@
-"""Routes: where an event goes, by its check, its severity, and what was reported of the incident. Pure."""
+"""Routing: which channels get an event, by its check, its severity, and what was reported before. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Route of one check's messages, and what to read when they come.
+    """Route of one check's messages, and its runbook.
 
-    `foreign`: its plugin is the user's own, so that any of its subjects may be one of many. `only`: the
-    severities that go to some of the channels.
+    `foreign`: its plugin is a user's, so that any subject may be one of many. `only`: severities for some of
+    the channels.
     """
 
     channels: tuple[str, ...] = ()
@@ -29,12 +29,13 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class MessageRules:
-    """Rules that hold for all messages.
+    """Rules for all messages.
 
-    `channels` for checks without a route. `threaded` are those that can take what is quiet without waking
-    anybody, `standing` those at which what was told stands until it is told to be over. `only` are the
-    severities that come to some channels, whatever the route. `name` is the daemon's.
-    `host` is where it watches from. `command` is how its verbs are called for this home.
+    channels  for checks without a route
+    threaded  channels that can take quiet messages without alerting anybody
+    standing  channels that show an alert until its end is sent
+    only      severities by channel, whatever the route
+    name      of the daemon; `host` is its machine, `command` calls the verbs for its home
     """
 
     channels: tuple[str, ...] = ()
@@ -48,7 +49,7 @@ class MessageRules:
 
 
 def channels_of(event: IncidentEvent, routes: Mapping[str, Route], rules: MessageRules) -> list[str]:
-    """Return where one event goes, each channel once."""
+    """Return the channels of an event, without repeats."""
     route = routes.get(event.check)
     only = (route.only if route else {}, rules.only)
     severities = _severities(event)
@@ -61,7 +62,7 @@ def channels_of(event: IncidentEvent, routes: Mapping[str, Route], rules: Messag
         channels = rules.escalate_to
     elif event.incident and event.incident.escalated_at is not None:
         channels = (*channels, *rules.escalate_to)
-    if event.calm:  # of people: everybody reads it, and no pager is woken
+    if event.calm:  # an action of a person: everybody reads it, but no pager is alerted
         return [name for name in dict.fromkeys(channels) if name not in rules.standing]
     if not event.quiet:
         return list(dict.fromkeys(channels))
@@ -71,7 +72,7 @@ def channels_of(event: IncidentEvent, routes: Mapping[str, Route], rules: Messag
 
 
 def _severities(event: IncidentEvent) -> frozenset[str]:
-    """Return by which it is routed: an end and what eases by all that was told of the incident."""
+    """Return the severities by which it is routed: for an end or an easing, all those reported."""
     incident = event.incident
     if incident is None or event.kind is EventKind.NOTICE:
         return frozenset({word_of(event)})
@@ -81,7 +82,7 @@ def _severities(event: IncidentEvent) -> frozenset[str]:
 
 
 def _lowers(event: IncidentEvent) -> bool:
-    """Return whether less stands by it than was told: also the end of a check that is no more."""
+    """Return whether it lowers what was reported, including the end of a removed check."""
     incident = event.incident
     if incident is None or incident.notified is None:
         return False

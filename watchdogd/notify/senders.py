@@ -1,4 +1,4 @@
-"""The senders and the policy of delivery that config.toml asks for."""
+"""Senders and delivery policy, built from config.toml."""
 
 from __future__ import annotations
 
@@ -14,29 +14,27 @@ from watchdogd.notify.notification import Notification
 from watchdogd.system.times import LOCAL_ZONE, zone_named
 
 _LEFT = DeliveryError("it is left to 'watchdogd relay', which has not taken it yet", retry_after=60.0)
-"""Tried each minute: that a relay delivered is heard of without that, and a tick waits for none."""
+"""Error of a relay-only channel, tried each minute; a relay's delivery is noticed without that."""
 
 
 class Undeliverable:
-    """Sender of a channel by which nothing goes from here: that is reported, and messages go another way."""
+    """Sender that always fails, so that messages go to the fallback and the failure is reported."""
 
     def __init__(self, why: DeliveryError) -> None:
         self._why = why
 
     def send(self, _notification: Notification, _roots: Sequence[Notification], /) -> str:
-        """Fail."""
         raise self._why.with_traceback(None)
 
     def close(self) -> None:
-        """Close nothing: nothing is open."""
+        """Do nothing."""
 
 
 def build(config: Config, home: Home, *, go_on: bool = False) -> dict[str, Sender]:
     """Return a sender for each channel; ConfigError, naming the channel, where one cannot be made.
 
-    What `watchdogd relay` alone can deliver has one that leaves it to that: what no relay takes in time goes
-    the way of every channel that fails. `go_on`: what cannot be made (its secret was there when the
-    configuration was tried, and is gone) has one that says so at each try.
+    A relay-only channel has a sender that fails, so that messages which no relay takes in time are handled as
+    on any failing channel. `go_on`: a channel that cannot be made (its secret is gone) has one, too.
     """
     senders: dict[str, Sender] = {}
     for name, channel in config.channels.items():
@@ -50,17 +48,17 @@ def build(config: Config, home: Home, *, go_on: bool = False) -> dict[str, Sende
 
 
 def sender_of(config: Config, name: str, home: Home) -> Sender:
-    """Return the channel's own sender, wherever we are; ConfigError, naming it, where it cannot be made."""
+    """Return the channel's own sender; ConfigError, naming the channel, where it cannot be made."""
     try:
         return channel_of(config, name).make_sender(home)
     except ConfigError as error:
         raise ConfigError(f"channels.{name}: {error}") from None
-    except Exception as error:  # of another package: nothing else stops
+    except Exception as error:  # of another package: the others go on
         raise ConfigError(f"channels.{name}: it failed within: {type(error).__name__}: {error}") from error
 
 
 def channel_of(config: Config, name: str) -> Channel:
-    """Return one channel with all that its type can do. ConfigError where its class is none of a channel."""
+    """Return a channel. ConfigError where its class is not derived from Channel."""
     section = config.channels[name]
     if not isinstance(section, Channel):
         raise ConfigError(f"its class is none of {Channel.__module__}.{Channel.__name__}")
@@ -68,7 +66,7 @@ def channel_of(config: Config, name: str) -> Channel:
 
 
 def policy(config: Config) -> Policy:
-    """Return how delivery goes on, as configured."""
+    """Return the configured delivery policy."""
     return Policy(
         expire=config.alerts.expire,
         fallback=config.alerts.fallback,
@@ -87,12 +85,12 @@ def _quiet(hours: QuietHoursSection) -> QuietHours:
 
 
 def _hearers(config: Config) -> tuple[str, ...]:
-    """Return the channels on which others are reported: those that get WARNINGs, if there are any."""
+    """Return the channels for reports on others: those that get WARNINGs, if there are any."""
     names = config.default_channels + config.alerts.fallback
     known = [(name, config.channels[name].only) for name in names if name in config.channels]
     return tuple(name for name, only in known if only is None or "WARNING" in only) or names
 
 
 def standing(config: Config) -> frozenset[str]:
-    """Return the channels on which what was sent stands until its end is sent: Alertmanagers and pagers."""
+    """Return the channels that show an alert until its end is sent: Alertmanagers and pagers."""
     return frozenset(name for name, channel in config.channels.items() if channel.standing)

@@ -1,6 +1,6 @@
-"""Reactions to a bot's messages in Slack: eyes acknowledge, a bell with a stroke silences.
+"""Reactions to a bot's messages in Slack: eyes acknowledge, no_bell silences.
 
-Methods reactions.get, reactions.add and users.info (docs.slack.dev), which need the scopes reactions:read,
+Methods reactions.get, reactions.add and users.info (docs.slack.dev) need the scopes reactions:read,
 reactions:write and users:read; without the last, people are named by their IDs.
 """
 
@@ -20,14 +20,14 @@ from watchdogd.system.text import one_line
 VERBS: Mapping[str, Literal["ack", "silence"]] = {"eyes": "ack", "no_bell": "silence"}
 RECOVERED = "white_check_mark"
 LOOKED_AT = 20
-"""Messages that are asked for at once: Slack allows fifty calls a minute."""
+"""Number of messages read at once: Slack permits fifty calls a minute."""
 _NO_MESSAGE = frozenset({"message_not_found", "channel_not_found", "already_reacted", "too_many_reactions"})
 
 log = logging.getLogger(__name__)
 
 
 class SlackReactions:
-    """Reader of the reactions to messages whose receipt is `CHANNEL-ID TS`."""
+    """Reader of reactions to messages with a receipt `CHANNEL-ID TS`."""
 
     def __init__(self, token: str, api: str, allowed: Sequence[str]) -> None:
         self._api = api.rstrip("/")
@@ -59,7 +59,7 @@ class SlackReactions:
                     yield PersonAnswer(f"{message.receipt} {verb} {user}", verb, by, message)
 
     def _name(self, user: str) -> str:
-        """Return how a member is called; empty for a program where everybody counts."""
+        """Return a member's name; empty for a bot where everybody may answer."""
         if user not in self._people:
             person = self._call("users.info", user=user, optional=True).get("user")
             known = person if isinstance(person, dict) else {}
@@ -76,7 +76,7 @@ class SlackReactions:
         self._call("reactions.add", channel=channel, timestamp=ts, name=RECOVERED)
 
     def _call(self, method: str, *, optional: bool = False, **fields: str) -> Mapping[str, Any]:
-        """Return what Slack says; nothing where the message is gone, or of what is `optional` and refused."""
+        """Return Slack's answer; an empty one where the message is gone, or where it is `optional`."""
         answer = self._web.post(f"{self._api}/{method}", urlencode(fields), self._headers)
         said = answer.json()
         if answer.status == 200 and (said.get("ok") is True or said.get("error") in _NO_MESSAGE):

@@ -1,4 +1,4 @@
-"""A course of numbers as one line of text: what every channel can show, a phone's lock screen too. Pure."""
+"""Sparklines: a series as one line of text, for any channel and a phone's lock screen. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ WIDTH = 24
 
 
 def trend(what: str, points: Sequence[tuple[float, float]], unit: str = "") -> str:
-    """Draw `free in the last 23h: █▇▆▅▃▂▁ from 9.3 TB to 1.1 TB`, of (time, value), oldest first.
+    """Return `free in the last 23h: █▇▆▅▃▂▁ from 9.3 TB to 1.1 TB` for (time, value) pairs, oldest first.
 
-    Empty where there is no course: fewer than three readings, or all of one moment. `unit` is a metric's.
+    Empty for fewer than three readings, or readings of one moment. `unit`: the metric's.
     """
     known = [(at, value) for at, value in points if math.isfinite(value)]
     if len(known) < 3 or known[-1][0] <= known[0][0]:
@@ -26,7 +26,7 @@ def trend(what: str, points: Sequence[tuple[float, float]], unit: str = "") -> s
 
 
 def sparkline(points: Sequence[tuple[float, float]], width: int = WIDTH) -> str:
-    """Draw a bar for each `width`th of the time, as high as its mean; without readings, as the one before."""
+    """Return bars for `width` equal spans of time, as high as their means; an empty span repeats."""
     begin, end = points[0][0], points[-1][0]
     slots: list[list[float]] = [[] for _ in range(width)]
     for at, value in points:

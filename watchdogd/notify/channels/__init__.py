@@ -1,1 +1,1 @@
-"""The types of channels that watchdogd brings: one file each, named as `type` in config.toml names it."""
+"""Built-in channel types, one file each, with the name of their `type` in config.toml."""

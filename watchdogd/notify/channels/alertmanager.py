@@ -12,7 +12,7 @@ from watchdogd.units import iso
 SEVERITIES = ("critical", "warning", "unknown")
 
 STANDS = 30 * 86_400.0
-"""Seconds that an alert stands unless it is told as resolved; by itself it would end after minutes."""
+"""Seconds until an alert expires by itself; Alertmanager's default is minutes."""
 
 
 class AlertmanagerChannel(Channel):
@@ -28,22 +28,20 @@ url  = "env:ALERTMANAGER_URL"
 
     @property
     def standing(self) -> bool:
-        """True: an alert stands there until its end is sent."""
+        """Return True: an alert is shown until its end is sent."""
         return True
 
     def make_sender(self, _home: Home) -> Sender:
-        """Return its sender."""
         return Alertmanager(self.url.reveal())
 
     def try_connection(self, _home: Home) -> str:
-        """Greet the server."""
         from watchdogd.notify.http_client import greet
 
         return greet(self.url.reveal())
 
 
 class Alertmanager:
-    """Sender to one Alertmanager. What it groups, silences and sends further is its own affair."""
+    """Sender to one Alertmanager."""
 
     def __init__(self, url: str) -> None:
         from watchdogd.notify.http_client import Web
@@ -52,22 +50,21 @@ class Alertmanager:
         self._web = Web(url, "url of the Alertmanager")
 
     def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
-        """Post the alerts that the message tells of."""
+        """Post the alerts of a message."""
         answer = self._web.post(self._url, list(alerts(notification.message)))
         if not 200 <= answer.status < 300:
             raise answer.error(self._web.host)
         return ""
 
     def close(self) -> None:
-        """Close the connection."""
         self._web.close()
 
 
 def alerts(message: Message) -> Iterator[dict[str, Any]]:
-    """Yield an alert for each severity of an incident: the present one stands, the others have ended.
+    """Yield an alert for each severity of an incident: the present one is firing, the others have ended.
 
-    Labels name an alert in Alertmanager, and routes ask for `severity`; so a WARNING that turns CRITICAL is
-    another alert, and the first must be ended. Ending one that never stood does nothing there.
+    Labels identify an alert in Alertmanager, and `severity` is one, so a WARNING that turns CRITICAL is
+    another alert, and the first must be ended. Ending an unknown alert does nothing there.
     """
     for item in message.items:
         for severity in SEVERITIES if item.incident is not None else ():
@@ -95,7 +92,7 @@ def _alert(message: Message, item: Item, severity: str, *, stands: bool) -> dict
 
 
 def _notice(message: Message) -> dict[str, Any]:
-    """Return the alert of a notice: it stands for a minute, so that it is sent further."""
+    """Return the alert of a notice: it fires for a minute, so that it is forwarded."""
     return {
         "labels": {
             "alertname": "watchdogd-notice",

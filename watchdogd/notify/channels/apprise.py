@@ -27,30 +27,28 @@ from watchdogd.notify.notification import incident_thread
 _TYPES = {"CRITICAL": "failure", "RESOLVED": "success", "OK": "info", "INFO": "info", "ACTION": "info"}
 
 
-SCHEMAS = frozenset(
-    {
-        *("firehydrant", "goalert", "goalerts", "ilert", "incidentio", "jira", "opsgenie", "opsimate"),
-        *("opsimates", "pagerduty", "pagertree", "signl4", "splunk", "squadcast", "victorops"),
-    }
-)
-"""How the URLs of such services begin: what `is_pager` finds in the apprise that we are tested with."""
+SCHEMAS = frozenset((
+    "firehydrant", "goalert", "goalerts", "ilert", "incidentio", "jira", "opsgenie", "opsimate", "opsimates",
+    "pagerduty", "pagertree", "signl4", "splunk", "squadcast", "victorops",
+))  # fmt: skip
+"""URL schemes of pagers, as `is_pager` finds them in the apprise version used in tests."""
 
 _KEYS = ("dedup", "entity_id", "alias")
-"""What services call the key by which they know an incident again; each has one of these."""
+"""Names of the key by which a service recognises an incident; each service has one of these."""
 
 _SAME = frozenset({*_KEYS, "external_id", "thirdparty", "tid", "action"})
-"""All names that stand for the key or for what is to be done."""
+"""All parameter names for the key or the action."""
 
 
 def schemas(url: str) -> frozenset[str]:
-    """Return how the URLs begin that stand in `url`, with spaces or commas between."""
+    """Return the schemes of the URLs in `url`, which are separated by spaces or commas."""
     return frozenset(
         part.partition("://")[0].lower() for part in url.replace(",", " ").split() if "://" in part
     )
 
 
 def is_pager(service: Any) -> bool:
-    """Return whether it takes a key, and maps kinds of messages to opening and closing."""
+    """Return whether a service accepts a key and maps message types to opening and closing."""
     known = service.template_args
     return any(key in known for key in _KEYS) and "map" in known.get("action", {}).get("values", ())
 
@@ -69,25 +67,24 @@ url  = "env:PAGER_URL"
     @property
     def standing(self) -> bool:
         """Return whether one of its services is a pager."""
-        with suppress(ConfigError):  # its secret is missing, which is said elsewhere
+        with suppress(ConfigError):  # a missing secret is reported elsewhere
             return bool(schemas(self.url.reveal()) & SCHEMAS)
         return False
 
     def make_sender(self, home: Home) -> Sender:
-        """Return its sender."""
         return Apprise(self.url.reveal(), f"watchdogd-{home.id}-")
 
     def try_connection(self, home: Home) -> str:
-        """Ask apprise whether it takes the URL: its services are without number."""
+        """Check that apprise accepts the URL; the services themselves are too many to test."""
         self.make_sender(home).close()
         return "apprise takes its address"
 
 
 class Apprise:
-    """Sender to one URL, or several with spaces or commas between. The receipt is which have what.
+    """Sender to one or several URLs. The receipt names the parts that were delivered.
 
-    Pagers are told of each incident by its own key, which begins with `prefix`; what is quiet goes to pagers
-    alone. ConfigError where apprise is not installed, or does not know the URL.
+    Pagers get one message for each incident, with a key that begins with `prefix`; quiet messages go to
+    pagers only. ConfigError where apprise is not installed or does not know the URL.
     """
 
     def __init__(self, url: str, prefix: str = "watchdogd-") -> None:
@@ -95,7 +92,7 @@ class Apprise:
             import apprise
         except ImportError:
             raise ConfigError("apprise is not installed: pip install 'watchdogd[apprise]'") from None
-        # Its own log repeats addresses that it does not understand, and with them what is secret.
+        # Its log repeats URLs that it cannot parse, with their secrets.
         logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
         found = apprise.Apprise()
         if not found.add(url) or not len(found):
@@ -106,7 +103,7 @@ class Apprise:
         }
 
     def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
-        """Hand each service what it does not have yet."""
+        """Send each service the parts that it does not have yet."""
         have = set(notification.receipt.split())
         lack = {name: part for name, part in self._parts(notification.message) if name not in have}
         failed = {name: part.to for name, part in lack.items() if not part.tell()}
@@ -119,7 +116,7 @@ class Apprise:
         raise DeliveryError(f"apprise could not reach {names}")
 
     def _parts(self, message: Message) -> Iterator[tuple[str, _Part]]:
-        """Yield what each service is to be sent, by a name within the receipt."""
+        """Yield the part for each service, with its name in the receipt."""
         incidents = [item for item in message.items if item.incident is not None]
         for at, service in self._services.items():
             if isinstance(service, Pager) and incidents:
@@ -129,34 +126,34 @@ class Apprise:
                 yield at, _Part(service, message)
 
     def close(self) -> None:
-        """Do nothing: apprise keeps nothing open."""
+        """Do nothing: apprise keeps no connection."""
 
 
 class _Plain:
-    """A service that shows messages, and knows of no incident."""
+    """Service that shows messages and has no incidents."""
 
     def __init__(self, service: Any) -> None:
         import apprise
 
         self.name = str(service.service_name)
-        self._service = apprise.Apprise()  # only a collection turns plain text into what its service shows
+        self._service = apprise.Apprise()  # only a collection converts plain text for its service
         self._service.add(service)
 
     def tell(self, _thread: str, _item: Item | None, kind: str, title: str, body: str) -> bool:
-        """Return whether the service took it."""
+        """Return whether the service accepted the message."""
         return bool(self._service.notify(body, title, kind, body_format="text"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Part of a message for one service: all of it, or that about the one incident `item`."""
+    """Part of a message for one service: all of it, or one incident (`item`)."""
 
     to: _Plain | Pager
     message: Message
     item: Item | None = None
 
     def tell(self) -> bool:
-        """Return whether it was taken."""
+        """Return whether the service accepted it."""
         message, item = self.message, self.item
         if item is None:
             return self._tell(message.thread, message.status, message.headline)
@@ -171,7 +168,7 @@ class _Part:
 
 
 class Pager:
-    """One such service. `prefix` tells our incidents from those of other watchdogs that page by it."""
+    """Service with incidents. `prefix` distinguishes this home's incidents from those of other watchdogs."""
 
     def __init__(self, service: Any, prefix: str) -> None:
         self._service = service
@@ -179,14 +176,14 @@ class Pager:
         self.name = str(service.service_name)
 
     def tell(self, thread: str, item: Item | None, kind: str, title: str, body: str) -> bool:
-        """Return whether the service took it: `item` opens, updates or closes the incident of `thread`."""
+        """Open, update or close the incident of `thread`; return whether the service accepted it."""
         key = f"{self._prefix}{thread}"
         if item is not None and item.ended and "alias" in self._service.template_args:
             return self._close(key, body)
         return bool(self._keyed(key, item).notify(body, title, kind, body_format="text"))
 
     def _keyed(self, key: str, item: Item | None) -> Any:
-        """Return the service with the key in its URL, as one would write it by hand."""
+        """Return the service with the key in its URL."""
         import apprise
 
         address, _, query = self._service.url(privacy=False).partition("?")
@@ -194,15 +191,12 @@ class Pager:
         fields = [(name, value) for name, value in parse_qsl(query) if name not in _SAME]
         action = "new" if item is None and "new" in known["action"]["values"] else "map"
         fields += [(next(name for name in _KEYS if name in known), key), ("action", action)]
-        alone = apprise.Apprise()  # only a collection turns plain text into what its service shows
+        alone = apprise.Apprise()  # only a collection converts plain text for its service
         alone.add(f"{address}?{urlencode(fields)}")
         return alone
 
     def _close(self, key: str, note: str) -> bool:
-        """Close an alert of Opsgenie or Jira by its alias.
-
-        apprise closes only what the same process opened, and says nothing where it knows of nothing to close.
-        """
+        """Close an alert of Opsgenie or Jira by its alias; apprise closes only those of its own process."""
         import requests
 
         service = self._service

@@ -1,4 +1,4 @@
-"""The daemon's own standard output as a channel."""
+"""Channel to the daemon's standard output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from watchdogd.units import local_time
 
 
 class ConsoleChannel(Channel):
-    """Keys of type console: the daemon's own standard output."""
+    """Keys of type console."""
 
     example: ClassVar[str] = """
 [channels.console]
@@ -24,28 +24,27 @@ type = "console"              # standard output of the daemon
     rate: SendingRate = None
 
     def make_sender(self, _home: Home) -> Sender:
-        """Return its sender."""
         return Console()
 
     def try_connection(self, _home: Home) -> str:
-        """Return what it is: nothing can be asked."""
+        """Return the name: there is nothing to connect to."""
         return "console, on this machine"
 
 
 class Console:
-    """Sender to standard output. Messages are plain already; a terminal that lacks a character shows `?`."""
+    """Sender to standard output; a character that the terminal lacks becomes `?`."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
 
     def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
-        """Print it, with an empty line after it."""
+        """Print the message and an empty line."""
         message = notification.message
         _write(self._stream, f"{local_time(message.at)} {plain(message.headline)}\n{plain(message.body)}\n\n")
         return ""
 
     def close(self) -> None:
-        """Close nothing: standard output is not ours."""
+        """Do nothing."""
 
 
 def _write(stream: TextIO | None, text: str) -> None:

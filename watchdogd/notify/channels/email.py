@@ -1,4 +1,4 @@
-"""E-mail by SMTP: plain text and HTML, threads by References, each recipient answered for."""
+"""E-mail by SMTP: plain text and HTML, threads by References, each recipient's delivery recorded."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from watchdogd.notify.channel import (
 from watchdogd.system.text import one_line, paragraphs
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""Servers to which nothing travels over a network."""
+"""Servers on this machine, to which a password may travel unencrypted."""
 
 Refused = dict[str, tuple[int, bytes]]
 
@@ -108,7 +108,7 @@ answers_from = ["alice@example.org"]    # whose replies count, or "all"
         return self
 
     def make_answers(self, _home: Home) -> AnswerReader | None:
-        """Return what reads the replies, where a mailbox is configured."""
+        """Return a reader of replies where a mailbox is configured."""
         secret = self.imap_password or self.password
         if self.imap is None or self.answers_from is None or secret is None:
             return None
@@ -123,12 +123,11 @@ answers_from = ["alice@example.org"]    # whose replies count, or "all"
         return MailReplies(account, self.answers_from, lambda each: _id(each, letters))
 
     def make_sender(self, _home: Home) -> Sender:
-        """Return its sender."""
         password = self.password.reveal() if self.password else ""
         return Mail(Account(self.smtp, self.sender, self.to, self.user or "", password))
 
     def try_connection(self, _home: Home) -> str:
-        """Greet the servers, in order; one that answers is enough."""
+        """Greet the servers in order; one answer is enough."""
         troubles = []
         for server in self.smtp:
             host = urlsplit(server).netloc
@@ -151,7 +150,7 @@ def _is_mail_server(url: str) -> bool:
 
 
 def greet(server: str) -> str:
-    """Connect, EHLO, and leave. Returns why it failed, or empty."""
+    """Connect, send EHLO, and disconnect. Return why it failed, or empty."""
     parts = urlsplit(server)
     secure = parts.scheme == "smtps"
     late = f"does not answer within {CONNECT_TIMEOUT:g} s"
@@ -166,9 +165,9 @@ def greet(server: str) -> str:
         return "has a certificate that is not trusted here, or speaks no TLS"
     except TimeoutError:
         return late
-    except smtplib.SMTPServerDisconnected as error:  # so smtplib calls a greeting that does not come, too
+    except smtplib.SMTPServerDisconnected as error:  # also for a greeting that does not come
         return late if "timed out" in str(error) else "closed the connection"
-    except OSError as error:  # smtplib's other errors are too
+    except OSError as error:  # includes smtplib's other errors
         return f"cannot be reached: {error.strerror or error}"
 
 
@@ -184,7 +183,7 @@ class Account:
 
 
 class Mail:
-    """Sender by SMTP. The receipt is who has it: addresses with a space between."""
+    """Sender by SMTP. The receipt lists the addresses that have it, separated by spaces."""
 
     def __init__(self, account: Account, timeout: float = TIMEOUT) -> None:
         for address in (account.sender, *account.to):
@@ -197,7 +196,7 @@ class Mail:
         self._timeout = timeout
 
     def send(self, notification: Notification, roots: Sequence[Notification], /) -> str:
-        """Hand it to the first server that takes it, for all who do not have it yet."""
+        """Send to all recipients who do not have it yet, by the first server that accepts it."""
         have = notification.receipt.split()
         lack = [address for address in map(_address, self._account.to) if address not in have]
         letter = compose(notification, roots, self._account)
@@ -208,7 +207,7 @@ class Mail:
         return " ".join(have)
 
     def _handed_over(self, letter: EmailMessage, to: Sequence[str]) -> Refused:
-        """Whom the first server that answers refused. DeliveryError where none takes anything."""
+        """Return the recipients that the first answering server refused. DeliveryError where none accepts."""
         if not to:
             return {}
         failures: list[DeliveryError] = []
@@ -222,7 +221,7 @@ class Mail:
         )
 
     def _at(self, server: str, letter: EmailMessage, to: Sequence[str]) -> Refused:
-        """Hand it to one server."""
+        """Send by one server."""
         name = urlsplit(server).hostname or server
         try:
             with _connected(server, self._timeout) as smtp:
@@ -238,18 +237,18 @@ class Mail:
             raise DeliveryError(f"{name}: {one_line(str(error), 200)}", permanent=True) from None
         except TimeoutError:
             raise DeliveryError(f"{name}: no answer within {self._timeout:g} s") from None
-        except OSError as error:  # smtplib's own errors are too
+        except OSError as error:  # includes smtplib's own errors
             raise DeliveryError(f"{name}: {one_line(error.strerror or str(error), 200)}") from None
 
     def _login(self, smtp: smtplib.SMTP, server: str) -> None:
-        """TLS where it is offered, then who we are; a password never travels readable."""
+        """Start TLS where offered, then log in; a password never travels unencrypted over a network."""
         smtp.ehlo_or_helo_if_needed()
         near = urlsplit(server).hostname in LOOPBACK
         secure = isinstance(smtp, smtplib.SMTP_SSL)
         if not secure and smtp.has_extn("starttls"):
             context = ssl.create_default_context()
             if near or not self._account.user:
-                # As mail servers do (RFC 7435): no worse than no TLS, and many relays signed their own.
+                # As mail servers do (RFC 7435): no worse than no TLS; many relays sign their own.
                 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             smtp.starttls(context=context)
             smtp.ehlo()
@@ -260,12 +259,12 @@ class Mail:
             smtp.login(self._account.user, self._account.password)
 
     def close(self) -> None:
-        """Do nothing, as nothing is kept open: servers end idle sessions, and mails are rare."""
+        """Do nothing: no connection is kept, since servers end idle sessions and mails are rare."""
 
 
 @contextlib.contextmanager
 def _connected(server: str, timeout: float) -> Iterator[smtplib.SMTP]:
-    """Open a session with one server, cut off after `timeout` seconds, even if a byte comes now and then."""
+    """Open a session with one server, shut down after `timeout` seconds even if bytes arrive now and then."""
     parts = urlsplit(server)
     smtp: smtplib.SMTP
     if parts.scheme == "smtps":
@@ -277,7 +276,7 @@ def _connected(server: str, timeout: float) -> Iterator[smtplib.SMTP]:
     timer.daemon = True
     timer.start()
     try:
-        # smtplib asks for a host at construction alone; starttls needs it for the certificate.
+        # smtplib takes a host only with the connection; starttls needs it for the certificate.
         smtp._host = parts.hostname  # type: ignore[attr-defined]  # has no public name
         code, said = smtp.connect(parts.hostname or "", parts.port or smtp.default_port)
         if code != 220:
@@ -290,32 +289,30 @@ def _connected(server: str, timeout: float) -> Iterator[smtplib.SMTP]:
 
 @functools.cache
 def _own_name() -> str:
-    """Return this machine's name for EHLO; looked up once, since that can take seconds."""
+    """Return this machine's name for EHLO; cached, since the lookup can take seconds."""
     return socket.getfqdn()
 
 
 def _cut(smtp: smtplib.SMTP) -> None:
-    """End a session from outside."""
-    with contextlib.suppress(OSError):  # it was closed already
-        if smtp.sock is not None:
-            socket.socket.shutdown(
-                smtp.sock, socket.SHUT_RDWR
-            )  # not SSLSocket's own, which is for its thread
+    """Shut a session down from another thread."""
+    with contextlib.suppress(OSError):  # it is closed already
+        if smtp.sock is not None:  # SSLSocket's own method is not thread-safe
+            socket.socket.shutdown(smtp.sock, socket.SHUT_RDWR)
 
 
 def _transaction(smtp: smtplib.SMTP, letter: EmailMessage, sender: str, to: Sequence[str]) -> Refused:
-    """Hand one letter over; returns whom the server refused (RFC 5321, 3.3)."""
+    """Send one letter; return the recipients that the server refused (RFC 5321, 3.3)."""
     try:
         refused = smtp.sendmail(sender, list(to), letter.as_bytes())
     except smtplib.SMTPRecipientsRefused as error:
         refused = error.recipients
-    with contextlib.suppress(OSError, smtplib.SMTPException):  # it has the letter: its goodbye is no matter
+    with contextlib.suppress(OSError, smtplib.SMTPException):  # the letter is accepted already
         smtp.quit()
     return refused
 
 
 def _refusal(refused: Refused, have: Sequence[str], account: Account) -> DeliveryError:
-    """Return what it means that a server took a letter for some recipients, or for none."""
+    """Return the error for a letter that was refused for some recipients, or for all."""
     told = "; ".join(
         f"{address} refused: {code} {_said(text, account)}" for address, (code, text) in refused.items()
     )
@@ -326,19 +323,19 @@ def _refusal(refused: Refused, have: Sequence[str], account: Account) -> Deliver
 
 
 def _said(answer: bytes | str, account: Account) -> str:
-    """Return a server's words in one line, with the password masked, alone or as AUTH PLAIN has it."""
+    """Return a server's reply in one line, with the password masked, alone or as in AUTH PLAIN."""
     text = answer if isinstance(answer, str) else answer.decode("utf-8", "replace")
     sent = f"\0{account.user}\0{account.password}" if account.password else ""
     return one_line(masked(text, (account.password, sent)), 200)
 
 
 def compose(notification: Notification, roots: Sequence[Notification], account: Account) -> EmailMessage:
-    """Return the letter: headers by RFC 5322, threaded to `roots`. No text from outside can add a header."""
+    """Return the letter: headers by RFC 5322, threaded to `roots`. No text can inject a header."""
     message = notification.message
     letter = EmailMessage(policy=SMTP.clone(max_line_length=78))
     letter["From"] = account.sender
     letter["To"] = ", ".join(account.to)
-    # email decodes encoded-words (RFC 2047) that stand in a text, with line breaks and escapes in them
+    # email decodes encoded-words (RFC 2047) in a text, with the line breaks and escapes in them
     letter["Subject"] = one_line(message.headline, 400).replace("=?", "= ?")
     letter["Date"] = email.utils.formatdate(message.at, localtime=True)
     letter["Message-ID"] = _id(notification, account)
@@ -346,16 +343,16 @@ def compose(notification: Notification, roots: Sequence[Notification], account: 
     if references:
         letter["In-Reply-To"] = references[0]
         letter["References"] = " ".join(references[:10])
-    letter["Auto-Submitted"] = "auto-generated"  # RFC 3834: no holiday answers
+    letter["Auto-Submitted"] = "auto-generated"  # RFC 3834: no absence notices
     letter.set_content(f"{message.headline}\n\n{message.body}\n", cte="quoted-printable")
     letter.add_alternative(_page(message), subtype="html", cte="quoted-printable")
     return letter
 
 
 def _id(notification: Notification, account: Account) -> str:
-    """Return a Message-ID: the same for the same notification, so that a mail server can see a repeat.
+    """Return a Message-ID that is the same for the same notification, so that a mail server can see a repeat.
 
-    At most 64 characters: Python's email package mangles In-Reply-To where it does not fit in a line.
+    64 characters at most: Python's email package mangles In-Reply-To where it does not fit in a line.
     """
     domain = _address(account.sender).rpartition("@")[2]
     while len(domain) > 36 and "." in domain:
@@ -375,7 +372,7 @@ _COLOURS = {
 
 
 def _page(message: Message) -> str:
-    """Return the message as HTML, in what all mail programs show."""
+    """Return the message as simple HTML for all mail programs."""
     colour = _COLOURS.get(message.colour, "#2e7d32")
     parts = [
         f'<h3 style="border-left:6px solid {colour};padding-left:8px">{html.escape(message.headline)}</h3>'

@@ -1,7 +1,7 @@
-"""Slack: an incoming webhook, or a bot with one thread an incident.
+"""Slack: an incoming webhook, or a bot with one thread for each incident.
 
-Formats and errors as in Slack's public documentation: incoming webhooks, Block Kit, chat.postMessage,
-chat.update, rate limits (docs.slack.dev).
+Formats and errors follow Slack's documentation: incoming webhooks, Block Kit, chat.postMessage, chat.update,
+rate limits (docs.slack.dev).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BLOCK_LIMIT = 3_000
 _ADDRESS = re.compile(r"https?://[^\s|]+")
 BLOCKS = 50
 UPDATES = 5
-"""First messages that one message updates: the end of a storm would else be hundreds of calls."""
+"""Maximum number of first messages that one message updates: the end of a storm would be hundreds."""
 
 _SIGNS = {
     "CRITICAL": "\N{LARGE RED CIRCLE}",
@@ -51,11 +51,11 @@ _SIGNS = {
 _PASSING = frozenset(
     {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
 )
-"""The Web API's errors after which another try is of use."""
+"""Errors of the Web API after which another try is useful."""
 
 _MENTION = re.compile(r"<!(here|channel|everyone)>|<@[UW][A-Z0-9]+>|<!subteam\^S[A-Z0-9]+>")
 _NAME = re.compile(r"@[\w.-]+")
-"""A mention as Mattermost and Rocket.Chat know it; to Slack it is mere text."""
+"""Mention in Mattermost and Rocket.Chat; plain text to Slack."""
 _MENTIONS = (
     ': write "<!here>", "<!channel>", "<@U024BE7LH>" (a member) or "<!subteam^S0614TZR7>" (a group); '
     '"@name" is for servers with blocks = false'
@@ -65,10 +65,10 @@ _AT = re.compile(r"(?<![\w.])@(?=\w)")
 _WRONG = frozenset(
     {"no_text", "user_not_found", "no_active_hooks", "no_team", "posting_to_general_channel_denied"}
 )
-"""A webhook's words with 400 that no other form of the message changes."""
+"""Errors of a webhook (status 400) that no other form of the message avoids."""
 
 _GONE = frozenset({"thread_not_found", "message_not_found", "cannot_reply_to_message"})
-"""The Web API's errors where somebody deleted the message that a thread hangs on."""
+"""Errors of the Web API for a deleted first message of a thread."""
 
 
 class SlackChannel(Channel):
@@ -126,7 +126,7 @@ webhook_url = "env:SLACK_WEBHOOK_URL"   # an incoming webhook
         return Bot(token, self.channel or "", self.api, form)
 
     def make_answers(self, _home: Home) -> AnswerReader | None:
-        """Return what reads the reactions, where somebody's count."""
+        """Return a reader of reactions, if any are allowed."""
         if self.bot_token is None or self.answers_from is None:
             return None
         from watchdogd.notify.slack_reactions import SlackReactions
@@ -142,13 +142,13 @@ webhook_url = "env:SLACK_WEBHOOK_URL"   # an incoming webhook
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Form of what is posted: whom it calls where it is CRITICAL, and whether the server shows blocks."""
+    """Form of a message: whom to mention where it is CRITICAL, and whether the server shows blocks."""
 
     mention: str = ""
     blocks: bool = True
 
     def payload(self, message: Message) -> dict[str, Any]:
-        """Return text and blocks; all as text where the server shows no blocks."""
+        """Return text and blocks; text only where the server shows no blocks."""
         if not self.blocks:
             return {"text": self.whole(message)}
         calls = [_section(called)] if (called := self._called(message)) else []
@@ -156,9 +156,9 @@ class Form:
         return {"text": _text(message), "blocks": [first, *calls, *rest][:BLOCKS]}
 
     def whole(self, message: Message) -> str:
-        """Return all of it without blocks; Slack cuts at TEXT_LIMIT, and escaping may have grown it."""
+        """Return the whole message as text; Slack cuts at TEXT_LIMIT, which escaping may exceed."""
         headline, body = message.headline, message.body
-        if not self.blocks:  # such servers call whoever stands behind an @, also in a log's line
+        if not self.blocks:  # such servers notify whoever follows an @, in a log line too
             headline, body = (_AT.sub("@\N{WORD JOINER}", text) for text in (headline, body))
         called = self._called(message)
         head = f"{escape(headline)}\n{called}" if called else escape(headline)
@@ -169,7 +169,7 @@ class Form:
 
 
 class Webhook:
-    """Sender by an incoming webhook. `hint` is what the server says of the configuration."""
+    """Sender by an incoming webhook. `hint`: advice from a server's answer on the configuration."""
 
     def __init__(self, url: str, form: Form = Form()) -> None:
         from watchdogd.notify.http_client import Web
@@ -180,7 +180,7 @@ class Webhook:
         self.hint = ""
 
     def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
-        """Post it; where the server dislikes the blocks, as bare text."""
+        """Post the message; as text only where the server rejects the blocks."""
         message = notification.message
         answer = self._web.post(self._url, self._form.payload(message))
         dropped = _drops_blocks(answer)
@@ -189,7 +189,7 @@ class Webhook:
             dropped = "this server takes no blocks" if answer.status == 200 else ""
         if self._form.blocks and dropped:
             self.hint = f"{dropped}, so that only first lines are seen there: write blocks = false"
-        # A proxy's login page is 200 too: only Slack says ok, and Rocket.Chat success.
+        # A proxy's login page is 200 too: Slack answers ok, and Rocket.Chat success.
         if answer.status == 200 and answer.text.strip() != "ok" and answer.json().get("success") is not True:
             raise DeliveryError(f"{self._web.host} answered 200, but not as Slack does: is a proxy between?")
         if answer.status != 200:
@@ -204,8 +204,8 @@ class Webhook:
 class Bot:
     """Sender by a bot: the receipt of a message is `CHANNEL-ID TS`.
 
-    What follows in an incident's life is said in its thread and, unless quiet, in the channel too; the
-    thread's first message is updated to show how it stands.
+    Later messages on an incident are replies in its thread and, unless quiet, shown in the channel too; the
+    thread's first message is updated with the incident's present status.
     """
 
     def __init__(self, token: str, channel: str, api: str, form: Form = Form()) -> None:
@@ -218,7 +218,7 @@ class Bot:
         self._headers = {"Authorization": f"Bearer {token}"}
 
     def send(self, notification: Notification, roots: Sequence[Notification], /) -> str:
-        """Update the threads' first messages, then post; in the thread unless something new begins."""
+        """Update the threads' first messages, then post in the thread, or in the channel for a new one."""
         message = notification.message
         known = [root for root in roots if len(root.receipt.split()) == 2]
         for root in known[:UPDATES]:
@@ -238,7 +238,7 @@ class Bot:
         return f"{said.get('channel', self._channel)} {said.get('ts', '')}"
 
     def _update(self, root: Notification, message: Message) -> None:
-        """Have the first message of a thread say how its incident stands; what it said stays readable."""
+        """Add the incident's present status to the first message of a thread."""
         channel, ts = root.receipt.split()
         now = _standing(root.message, message)
         if not self._form.blocks:
@@ -256,10 +256,10 @@ class Bot:
     def _change(self, payload: Mapping[str, Any]) -> None:
         answer = self._call("chat.update", payload)
         if answer.status != 200 or answer.json().get("error") in _PASSING:
-            raise self._refusal(answer)  # nothing was posted yet: all of it is tried again
+            raise self._refusal(answer)  # nothing is posted yet: all is tried again
 
     def _checked(self, answer: WebReply, payload: Mapping[str, Any], message: Message) -> Mapping[str, Any]:
-        """Return what Slack said of a post that went well; bare text goes where it dislikes the blocks."""
+        """Return Slack's answer to a successful post; post text only where it rejects the blocks."""
         if answer.json().get("error") in ("invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"):
             bare = {name: payload[name] for name in payload if name != "blocks"}
             answer = self._call("chat.postMessage", {**bare, "text": self._form.whole(message)})
@@ -287,12 +287,12 @@ class Bot:
 
 
 def escape(text: str) -> str:
-    """Text as Slack shows it: no mention (`<!channel>`), link or entity of its own."""
+    """Escape text for Slack, so that it has no mention (`<!channel>`), link or entity."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def blocks(message: Message) -> list[dict[str, Any]]:
-    """Block Kit that a phone shows well: a bold first line, short paragraphs, evidence as code."""
+    """Return Block Kit for a phone: a bold first line, short paragraphs, evidence as code."""
     sections = [_section(f"{_SIGNS.get(message.colour, '')} *{_bold(message.headline)}*")]
     for verbatim, text in paragraphs(message.body):
         sections += [
@@ -313,7 +313,7 @@ def _text(message: Message) -> str:
 
 
 def _drops_blocks(answer: WebReply) -> str:
-    """Return that this server shows the text alone, where it says who it is; else empty."""
+    """Return a sentence where the server says that it is one that shows no blocks; else empty."""
     if "x-version-id" in answer.headers:
         return "this server is a Mattermost, which shows no blocks"
     if answer.json().get("success") is True:
@@ -326,21 +326,21 @@ def _bold(headline: str) -> str:
 
 
 def _code(text: str) -> list[str]:
-    """Verbatim text in pieces; three backticks in it would end the code."""
+    """Split verbatim text into code blocks; three backticks in it would end a block."""
     return [f"```{piece}```" for piece in _pieces(text.replace("```", "'''"), BLOCK_LIMIT - 6)]
 
 
 def _prose(text: str, runbooks: tuple[str, ...]) -> list[str]:
-    """Sentences in pieces; the runbook can be tapped."""
+    """Split sentences into pieces; make links of runbooks."""
     known = filter(_ADDRESS.fullmatch, runbooks)
     links = {escape(f"Runbook: {link}"): f"Runbook: <{escape(link)}>" for link in known}
     return [links.get(piece, piece) for piece in _pieces(text, BLOCK_LIMIT - 2)]
 
 
 def _pieces(text: str, limit: int) -> list[str]:
-    """Escaped text, cut between lines (or inside one that is too long) so that each piece fits."""
+    """Split text into escaped pieces of at most `limit` characters, between lines where possible."""
     pieces: list[str] = []
-    room = limit // 5  # what surely fits: an escaped character has five at most
+    room = limit // 5  # an escaped character has five at most
     for line in text.split("\n"):
         for part in [line[at : at + room] for at in range(0, len(line), room)] or [""]:
             escaped = escape(part)
@@ -352,8 +352,8 @@ def _pieces(text: str, limit: int) -> list[str]:
 
 
 def _standing(root: Message, message: Message) -> str:
-    """Return how the incidents that `root` told of stand after `message`."""
-    words = [message.status, *(item.status for item in message.items[1:])]  # the first is what it is about
+    """Return the status after `message` of the incidents that `root` reported."""
+    words = [message.status, *(item.status for item in message.items[1:])]  # the first is the message's own
     told = zip(words, message.items, strict=False)
     stand = [f"[{word}] {item.summary}" for word, item in told if item.incident in root.incidents]
     return escape("; ".join(stand[:5]) or message.headline)

@@ -1,4 +1,4 @@
-"""One line a message, appended to a file: for people who tail, and for programs that read."""
+"""Status log: one line for each message, appended to a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from watchdogd.system.text import one_line
 from watchdogd.units import local_time
 
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-"""Not blocking: a pipe without a reader would wait for one for ever."""
+"""O_NONBLOCK: opening a pipe without a reader would wait for ever."""
 
 
 class StatuslogChannel(Channel):
@@ -35,15 +35,13 @@ path = "logs/alerts.log"
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The file."""
         return (self.path,)
 
     def make_sender(self, home: Home) -> Sender:
-        """Return its sender."""
         return Statuslog(absolute(home, self.path), home)
 
     def try_connection(self, _home: Home) -> str:
-        """Return what it is: the file is made with the first message."""
+        """Return the name: the file is created with the first message."""
         return "statuslog, on this machine"
 
 
@@ -68,19 +66,19 @@ class Statuslog:
         return ""
 
     def close(self) -> None:
-        """Do nothing, as nothing is kept open: the file may be rotated."""
+        """Do nothing: the file is not kept open, since it may be rotated."""
 
 
 def append(path: str, line: str, home: Home) -> None:
-    """Append `line` in one write; OSError, ENOSPC where it did not go in whole.
+    """Append `line` in one write; OSError, ENOSPC where it did not fit as a whole.
 
-    A new file in home has home's rights, another one what the user's umask leaves of 0660. A link is followed
-    where it is one's own or root's: whoever may write that folder could lead elsewhere what is written there.
+    A new file in home has home's permissions, another one 0660 less the user's umask. A symbolic link is
+    followed only if it belongs to this user or root: others could use one to redirect the line.
     """
     if Path(path).is_relative_to(home.path):
         home.make_file(Path(path))
     elif not os.path.lexists(path):
-        with contextlib.suppress(FileExistsError):  # another one's daemon was faster
+        with contextlib.suppress(FileExistsError):  # another daemon was faster
             create_file(path, "", 0o660 & ~umask.sane())
     data = f"{line}\n".encode("utf-8", "replace")
     descriptor = _opened(path)
@@ -98,7 +96,9 @@ def _opened(path: str) -> int:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-    link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)  # what is looked at is what is followed
+    link = os.open(
+        path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    )  # so that the link checked is the one followed
     try:
         if os.fstat(link).st_uid not in (0, os.geteuid()):
             raise PermissionError(errno.EPERM, "it is somebody else's link", path)

@@ -1,4 +1,4 @@
-"""A generic webhook: one JSON body by POST, for whatever takes it; or what a template makes of it.
+"""Generic webhook: a JSON body by POST, or the output of a template.
 
 The body (version 1; times in ISO 8601 with offset; `incident`, `since` and `subject` may be null or empty):
 
@@ -8,10 +8,10 @@ The body (version 1; times in ISO 8601 with offset; `incident`, `since` and `sub
      "items": [{"incident": 17, "status": "CRITICAL", "check": "run-17/log_staleness", "subject": "",
                 "summary": "...", "since": "2026-11-28T03:02:00+01:00"}]}
 
-A template (Jinja2, in its sandbox) knows each of these by its name. `key` is the same when a message comes a
-second time, and is the header Idempotency-Key too. With `secret`, X-Hub-Signature-256 is `sha256=` and the
-HMAC-SHA256 of the body in hexadecimal digits, as GitHub's and WebSub's is. Any answer of 2xx is success; 408,
-425, 429 and 5xx are tried again, Retry-After is obeyed.
+A template (Jinja2, sandboxed) has these fields as variables. `key` is the same when a message is repeated,
+and is also sent as Idempotency-Key. With `secret`, the header X-Hub-Signature-256 is `sha256=` and the
+HMAC-SHA256 of the body in hexadecimal, as on GitHub and in WebSub. Any 2xx is success; 408, 425, 429 and 5xx
+are tried again, and Retry-After is obeyed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _named(value: Mapping[str, Secret]) -> Mapping[str, Secret]:
 
 
 def _rendered_once(text: str) -> str:
-    """Try the template. ValueError, in one line, where it cannot be read, or asks for what there is not."""
+    """Test the template. ValueError, in one line, where it is invalid or uses an unknown variable."""
     items = (Item("CRITICAL", "run-17/a_check", "stalled", incident=17, since=0.0),)
     message = Message("[CRITICAL] run-17: stalled", "Since noon.", "CRITICAL", "run-17", "incident-17", 0.0)
     for kind, tried in (("", replace(message, items=items)), (" (in a message without items)", message)):
@@ -98,13 +98,12 @@ body = '{"text": {{ headline | tojson }}, "level": {{ status | tojson }}}'   # J
     body: Annotated[str, AfterValidator(_rendered_once)] | None = None
 
     def secrets(self) -> Iterator[tuple[str, Secret]]:
-        """Yield its secrets, those of the headers too."""
+        """Yield the secrets, including those of the headers."""
         yield from super().secrets()
         for name, value in self.headers.items():
             yield f"headers.{name}", value
 
     def make_sender(self, _home: Home) -> Sender:
-        """Return its sender."""
         headers = {name: value.reveal() for name, value in self.headers.items()}
         for name, value in headers.items():
             if not (value.isprintable() and all(ord(character) < 256 for character in value)):
@@ -113,14 +112,13 @@ body = '{"text": {{ headline | tojson }}, "level": {{ status | tojson }}}'   # J
         return JsonWebhook(self.url.reveal(), headers, secret, self.body)
 
     def try_connection(self, _home: Home) -> str:
-        """Greet the server."""
         from watchdogd.notify.http_client import greet
 
         return greet(self.url.reveal())
 
 
 class JsonWebhook:
-    """Sender of JSON bodies, or of what `template` makes of them; signed where there is a `secret`."""
+    """Sender of JSON bodies, or of the output of `template`; signed if there is a `secret`."""
 
     def __init__(
         self,
@@ -138,7 +136,6 @@ class JsonWebhook:
         self._web = Web(url, "url of the webhook", withheld=(secret, *words))
 
     def send(self, notification: Notification, _roots: Sequence[Notification], /) -> str:
-        """Post it."""
         text, kind = self._text(notification)
         sent = {
             "Content-Type": f"{kind}; charset=utf-8",
@@ -168,7 +165,7 @@ class JsonWebhook:
 
 
 def rendered(template: str, notification: Notification) -> str:
-    """Return what the template makes of a notification. ValueError, in one line, where it makes nothing."""
+    """Return the template's output for a notification. ValueError, in one line, where it fails."""
     from jinja2 import TemplateError, TemplateSyntaxError, UndefinedError
 
     known = body(notification)
