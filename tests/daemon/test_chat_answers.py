@@ -33,6 +33,7 @@ from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.notify.slack_reactions import SlackReactions
 from watchdogd.system.account import user_name
 from watchdogd.system.bounded_io import BoundedIO
+from watchdogd.system.service_manager import ServiceManager
 
 CONFIG = """
 [daemon]
@@ -71,7 +72,7 @@ def daemon(home: Home) -> Iterator[Daemon]:
     leadership = DaemonLeadership(home, setup.config)
     leadership.begin()
     with assembled(home, setup) as parts:
-        daemon = Daemon(parts, leadership, heartbeat_of(setup.config))
+        daemon = Daemon(parts, leadership, heartbeat_of(setup.config), ServiceManager())
         daemon._outbox.start()
         yield daemon
         daemon._outbox.stop(30)

@@ -22,6 +22,7 @@ from watchdogd.incidents.models import IncidentEvent
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.notify.message import compose
 from watchdogd.notify.notification import Notification
+from watchdogd.system.service_manager import ServiceManager
 
 CONFIG = """
 [daemon]
@@ -52,7 +53,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     leadership = DaemonLeadership(home, setup.config)
     leadership.begin()
     with assembled(home, setup) as parts:
-        daemon = Daemon(parts, leadership, heartbeat_of(setup.config))
+        daemon = Daemon(parts, leadership, heartbeat_of(setup.config), ServiceManager())
         yield daemon
         daemon._outbox.stop(30)
     leadership.end()

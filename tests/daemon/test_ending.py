@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +16,10 @@ import pytest
 
 from tests.daemon.test_remediation import Place, begin
 from tests.waiting import wait_until
+from watchdogd.cli.run import run
 from watchdogd.daemon.wiring import assembled
+from watchdogd.home.layout import Home
+from watchdogd.home.lease import alive
 from watchdogd.system.command import group_processes
 
 PATIENCE = 120.0  # seconds, on a machine that has much to do
@@ -100,3 +105,28 @@ def test_what_a_killed_daemon_began_is_told_and_never_begun_again(
     (told,) = place.about(r"exec \S+")
     assert told.startswith(f"NOTICE exec {place.folder}/call may have been done or not")
     assert called(place) == [pid]
+
+
+def test_told_to_end_while_it_starts_it_ends_on_purpose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the lease, but does no rounds yet. Ended by the signal, systemd would start it again."""
+    home = Home(tmp_path / "home")
+    home.make()
+    home.config.write_text('[disks.root]\npath = "/"\n')
+    monkeypatch.setattr(
+        "watchdogd.daemon.daemon_log.begin", lambda _home: os.kill(os.getpid(), signal.SIGTERM)
+    )
+    before = signal.getsignal(signal.SIGTERM)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        try:
+            with pytest.raises(SystemExit) as ended:
+                run(argparse.Namespace(home=str(home.path), dry_run=False))
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        assert [manager.recv(4096).split(b"\n")[0] for _ in range(2)] == [b"READY=1", b"STOPPING=1"]
+    assert ended.value.code == 0
+    assert alive(home) is None

@@ -21,6 +21,7 @@ from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.plugin import Progress, Result, Sign, Status, Strength
+from watchdogd.system.service_manager import ServiceManager
 
 RUN = """
 [runs.{name}]
@@ -81,7 +82,7 @@ def test_of_two_silent_runs_the_daemon_reports_the_one_whose_checkpoints_do_not_
     leadership = DaemonLeadership(home, setup.config)
     leadership.begin()
     with assembled(home, setup) as parts:
-        daemon = Daemon(parts, leadership, heartbeat_of(setup.config))
+        daemon = Daemon(parts, leadership, heartbeat_of(setup.config), ServiceManager())
         checkpoint = place / "saves/step100/rank0.pt"
 
         def judged() -> dict[str, str]:

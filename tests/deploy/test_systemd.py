@@ -99,6 +99,12 @@ def test_systemd_brings_the_daemon_back_and_leaves_it_ended_when_it_was_stopped(
         assert manager.show(UNIT, "NRestarts") == "2"
         service.say("stop")
         wait_until(lambda: manager.show(UNIT, "ActiveState") == "inactive", 60, "it is ended", every=0.5)
+        # An end that somebody asks for while it starts is one on purpose, too.
+        manager.systemctl("start", "--no-block", "watchdogd")
+        wait_until(lambda: service.status()["holder"], 60, "it has the lease", every=0.05)
+        service.say("stop")
+        wait_until(lambda: manager.show(UNIT, "ActiveState") == "inactive", 60, "it is ended", every=0.5)
+        assert manager.show(UNIT, "Result") == "success"
         manager.systemctl("start", "watchdogd")
         wait_until(lambda: service.status()["alive"], 60, "it watches again", every=0.5)
         manager.systemctl("stop", "watchdogd")

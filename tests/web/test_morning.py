@@ -26,6 +26,7 @@ from watchdogd.daemon.wiring import assembled
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
 from watchdogd.notify.dead_mans_switch import heartbeat_of
+from watchdogd.system.service_manager import ServiceManager
 from watchdogd.web.content import MessageRow, PageContent
 from watchdogd.web.digest_text import as_json, digest
 from watchdogd.web.run_forecast import HowFar
@@ -215,7 +216,7 @@ def test_the_daemon_sends_it_once_when_its_time_has_come(home: Home) -> None:
     leadership = DaemonLeadership(home, setup.config)
     leadership.begin()
     with assembled(home, setup) as parts:
-        daemon = Daemon(parts, leadership, heartbeat_of(setup.config))
+        daemon = Daemon(parts, leadership, heartbeat_of(setup.config), ServiceManager())
         daemon._outbox.start()
         daemon._publish()
         assert (home.path / MARK).exists()

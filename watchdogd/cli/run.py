@@ -18,6 +18,7 @@ from watchdogd.errors import StalledError
 from watchdogd.home import markers
 from watchdogd.home.layout import Home
 from watchdogd.notify.dead_mans_switch import heartbeat_of
+from watchdogd.system.service_manager import ServiceManager
 
 ENDING = 60
 """Seconds to release the lease, the workers and the chain if rounds do not finish any more."""
@@ -38,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
         return _rehearse(home, setup)
     home.share(setup.config.daemon.group)
     leadership = DaemonLeadership(home, setup.config)
+    service = ServiceManager()
+    signal.signal(signal.SIGTERM, _leave)  # until the schedule has its own
     try:
         leadership.begin()
         with contextlib.suppress(OSError):
@@ -49,7 +52,11 @@ def run(args: argparse.Namespace) -> int:
         )
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
-            Daemon(parts, leadership, heartbeat_of(setup.config, go_on=DaemonLeadership.in_chain())).run()
+            heartbeat = heartbeat_of(setup.config, go_on=DaemonLeadership.in_chain())
+            Daemon(parts, leadership, heartbeat, service).run()
+    except SystemExit:
+        service.ending()
+        raise
     except (StalledError, MemoryError, SystemError) as error:  # SystemError: C code that ran out of memory
         _end_in_any_case()
         log.warning("it ends: %s", str(error) or type(error).__name__)
@@ -63,6 +70,11 @@ def _end_in_any_case() -> None:
     """Have the kernel end this process in time, even if something hangs or memory has run out."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(ENDING)
+
+
+def _leave(_number: int, _frame: object) -> None:
+    """End as on purpose: without it, systemd would count the start as failed and start it again."""
+    raise SystemExit(0)
 
 
 def _rehearse(home: Home, setup: Setup) -> int:

@@ -140,13 +140,15 @@ class Leadership(Protocol):
 class Daemon:
     """Daemon of one home. `run` returns after a request to end, or when another daemon took the lease."""
 
-    def __init__(self, parts: Wiring, leadership: Leadership, heartbeat: Heartbeat) -> None:
+    def __init__(
+        self, parts: Wiring, leadership: Leadership, heartbeat: Heartbeat, service: ServiceManager
+    ) -> None:
         self._parts = parts
         self._engine = parts.engine
         self._leadership = leadership
         self._lease = leadership.lease
         self._heartbeat = heartbeat
-        self._service = ServiceManager()
+        self._service = service
         self._logged = 0
         self._broke = ""
         self._absence = Absence()

@@ -34,7 +34,11 @@ class ServiceManager:
         self._send(lines)
 
     def ending(self) -> None:
-        """Say that it ends on purpose."""
+        """Say that it ends on purpose.
+
+        A service that ends before it said that it is ready counts as failed, and would be started again.
+        """
+        self._send(["READY=1"])
         self._send(["STOPPING=1", "STATUS=ending"])
 
     def _send(self, lines: list[str]) -> None:
