@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Callable
@@ -26,12 +27,18 @@ from watchdogd.batch import (
     slurmtext,
     squeue,
 )
+from watchdogd.chain import link_script
 from watchdogd.chain.live_links import begins_of
-from watchdogd.checks import checkpoint_files
+from watchdogd.checks import checkpoint_files, checkpoint_shards
+from watchdogd.cli import lookup, status
+from watchdogd.config import switch_places
 from watchdogd.config.loading import parse
+from watchdogd.daemon import inbox_reader, status_file
+from watchdogd.daemon.chat_answers import AnswerBook
 from watchdogd.doctor import setup_wizard, tools
-from watchdogd.home import lease_record
-from watchdogd.notify import mail_replies
+from watchdogd.home import inbox, lease_record, markers, switches, touchfile
+from watchdogd.home.layout import Home
+from watchdogd.notify import locks, mail_replies
 from watchdogd.notify.answers import EVERYBODY
 from watchdogd.notify.http_client import WebReply
 from watchdogd.notify.slack_reactions import SlackReactions
@@ -44,11 +51,40 @@ from watchdogd.plugins.log_staleness import replay
 from watchdogd.plugins.project_hours import budgets
 from watchdogd.preflight import affinity, gpu_trial, inspection, surroundings
 from watchdogd.probe import node_answers, node_ranks
+from watchdogd.remediation import executor, flight_recorder
 from watchdogd.stacks import node_stacks, stack_collection
 from watchdogd.system import mounts
+from watchdogd.system.account import group_id
+from watchdogd.system.bounded_io import BoundedIO
+from watchdogd.system.number import digits
+from watchdogd.system.smallfile import MISSHAPEN
 from watchdogd.system.times import parse_walltime
 from watchdogd.units import parse_amount, parse_duration, parse_rate, parse_size
+from watchdogd.web.metrics import metrics_text
 
+STATUS = json.dumps(
+    {"last_round": "2026-11-28T10:11:12+01:00", "round_every": 60.0, "link": {"job": "88"}, "gaps": [],
+     "silences": [{"target": "tr4", "until": "2026-11-28T12:00:00+01:00", "by": "ines", "reason": "x"}],
+     "incidents": [{"id": 7, "status": "CRITICAL", "check": "tr4/log_staleness", "target": "tr4", "run": "tr4",
+                    "summary": "stalled", "opened_at": "2026-11-28T10:00:00+01:00", "acknowledged_by": None}],
+     "checks": [{"check": "scratch/disk_quota", "run": None, "target": "scratch", "subject": None, "status": "OK",
+                 "summary": "79 %", "at": "2026-11-28T10:11:12+01:00",
+                 "metrics": {"used": {"value": 1.0, "unit": "B", "warn": None, "crit": 2.0}}}]}
+)  # fmt: skip
+DELIVERED = '{"key": "k", "channel": "hook", "receipt": "", "partly": false, "at": 1795800000.5}\n{"holder": {"host": "n1"}}\n'
+FLIGHT = """Not all ranks joining collective, sequence number: 12
+internal record id: 11
+group info: 0:default_pg
+collective: nccl:all_reduce
+missing ranks: {1, 3}
+input sizes: [[1024]]
+error msg: Culprit rank 1; all_reduce: sizes differ
+"""
+PATIENT = BoundedIO("home")
+MANIFEST = json.dumps(
+    {"kill_switch": "/scratch/kill", "save_switch": "/scratch/save", "inbox": "/h/inbox", "group": "six",
+     "memory_free": "5%", "node_disks": ["/tmp"]}
+)  # fmt: skip
 F, R = slurmtext.FIELD, slurmtext.RECORD
 JOB = R + F.join(
     ["88_[1-4%2]", "88", "88", "RUNNING", "None", "ines", "gpu", "six", "(null)", "n[1-2]", "", "2",
@@ -250,6 +286,69 @@ def _log(text: str) -> object:
     return failures.find(found)
 
 
+def _of_home(name: str, read: Callable[[Home], object]) -> Callable[[str], object]:
+    """What reads a file of home."""
+
+    def read_it(text: str) -> object:
+        with tempfile.TemporaryDirectory() as folder:
+            home = Home(Path(folder))
+            for place in (home.inbox, home.switches, home.logs):
+                place.mkdir()
+            (home.path / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+            (home.path / name).chmod(0o600)
+            return read(home)
+
+    return read_it
+
+
+def _status(home: Home) -> object:
+    """All that is shown of it; what no round writes is caught by those who show it."""
+    found: list[object] = [status_file.left_behind(home), lookup.silenced_targets(home)]
+    left = status._left_behind(home)
+    with contextlib.suppress(*MISSHAPEN):
+        found.append(status.nagios_line(status.read(home, dict(left)), 0))
+    with contextlib.suppress(*MISSHAPEN):
+        found.append(status._shown(home, status.read(home, dict(left))))
+    with contextlib.suppress(*MISSHAPEN):
+        found.append(metrics_text({**left, "alive": True}))
+    return found
+
+
+def _switches(home: Home) -> object:
+    switch = switch_places.find_or_default(str(home.path), "tr4", "kill")
+    return switch, switches.read(switch), group_id(switch.group or "")
+
+
+def _guard_places(home: Home) -> object:
+    try:
+        return training.places("tr4", str(home.path))
+    except ValueError:  # as the Guard expects it
+        return None
+
+
+def _checkpoints(text: str) -> object:
+    """A line a checkpoint: what is in it, each with its size."""
+    complete: dict[str, checkpoint_shards.Shards] = {}
+    flaws = []
+    for line in text.splitlines():
+        kinds: dict[str, checkpoint_shards.Shards] = {}
+        for word in line.split():
+            name, _, size = word.partition("=")
+            checkpoint_shards.add(kinds, name, digits(size) if size.isdecimal() else 0)
+        flaws.append(checkpoint_shards.flaw(kinds, complete))
+        complete = kinds
+    return checkpoint_shards.steps(text.split()), flaws
+
+
+def _locks(text: str) -> object:
+    said = list(locks._lines(text.encode("utf-8", "surrogatepass")))
+    return [(locks._delivered(each), locks._holder(each.get("holder"))) for each in said]
+
+
+def _answers(home: Home) -> object:
+    return AnswerBook(home, PATIENT).read()
+
+
 def _gpus(read: Callable[[str], object], name: str) -> tuple[Callable[[str], object], str]:
     return read, sample(name)
 
@@ -353,6 +452,42 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "lease": (
         lambda text: lease_record.read_record(text.encode("utf-8", "surrogatepass")),
         '{"host": "n1", "pid": 7}',
+    ),
+    "answers": (
+        _of_home("answers.json", _answers),
+        '[{"key": "C1 1.2 eyes U1", "channel": "bot", "receipt": "C1 1.2", "incidents": [7]}]',
+    ),
+    "taken papers": (_of_home(".taken.json", inbox_reader.stored), '["run-1.touch.n1.77.json"]'),
+    "ticks": (_of_home(".ticks", markers.last_ticks), "[1795800000.5, 1795800060.5]"),
+    "stopped jobs": (_of_home(".stopped-jobs", markers._ended_jobs), '["88", "91"]'),
+    "how it was started": (
+        _of_home("link.json", link_script.remembered),
+        '{"partition": "cpu", "account": "six", "time": "", "mode": "tick", "walltime": 900.0}',
+    ),
+    "switch": (
+        _of_home("switches/tr4.kill", lambda home: touchfile.read(str(home.switches / "tr4.kill"))),
+        '{"by": "ines", "host": "n1", "at": 1795800000.5, "reason": "diverges", "automatic": true}',
+    ),
+    "manifest of switches": (_of_home("switches/tr4.json", _switches), MANIFEST),
+    "manifest of a Guard": (_of_home("switches/tr4.json", _guard_places), MANIFEST),
+    "status": (_of_home("status.json", _status), STATUS),
+    "papers": (
+        _of_home("inbox/tr4.silence.n1.77.json", inbox.take),
+        '{"kind": "silence", "target": "tr4", "seconds": 3600.0, "reason": "maintenance"}',
+    ),
+    "locks": (_locks, DELIVERED),
+    "checkpoints": (
+        _checkpoints,
+        "global_step100/mp_rank_00.pt=2048 global_step100/mp_rank_01.pt=2048\nglobal_step200/mp_rank_00.pt=2048\n",
+    ),
+    "unfinished checkpoints": (
+        lambda text: [bool(checkpoint_files._MARK.search(name)) for name in text.split()],
+        "tmp-checkpoint-500 x.ckpt-unfinished step_12.tmp.3",
+    ),
+    "flight recorder": (flight_recorder.read_mismatch, FLIGHT),
+    "annotate": (
+        executor.read_notes,
+        '{"name": "MLflow", "said": "tag watchdogd.incident.7 set", "ok": true}\n{ not ours }\n',
     ),
     "mounts": (mounts.read_mounts, "22 1 8:2 / / rw - ext4 /dev/sda2 rw,quota\n"),
     "fstab": (mounts.read_fstab, "/dev/sda2 / ext4 defaults 0 1\n"),

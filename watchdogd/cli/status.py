@@ -17,7 +17,7 @@ from watchdogd.cli.output import one_line, print_json, print_line, seconds, term
 from watchdogd.errors import HomeError, SlurmSilentError, UsageError, WatchdogError
 from watchdogd.home import lease
 from watchdogd.home.layout import Home, no_file
-from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
+from watchdogd.system.smallfile import MISSHAPEN, STATUS_LIMIT, parse_json, read_plain
 from watchdogd.units import iso, local_time
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ def nagios_line(status: dict[str, Any], code: int, start: str = "watchdogd start
 NOT_ALIVE = 3
 QUEUE_EVERY = 30.0
 """Seconds between two looks of `--watch` if no daemon is seen, since each asks the queue."""
-_MISSHAPEN = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""Errors caused by a status.json with values of unexpected types."""
 _EMPTY: dict[str, Any] = {"last_round": None, "link": None, "incidents": [], "gaps": [], "checks": []}
 
 
@@ -71,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         return _watch(home, max(seconds(args, "--every"), 1.0))
     try:
         return _report(args, home, read(home))
-    except _MISSHAPEN:
+    except MISSHAPEN:
         return _report(
             args, home, read(home, _from_history(home, f"{home.status} holds what no round writes"))
         )
@@ -265,7 +263,7 @@ def _watch(home: Home, every: float) -> int:
         while True:
             try:
                 draw(_shown(home, read(home)))
-            except _MISSHAPEN:
+            except MISSHAPEN:
                 draw(_shown(home, _without_file(home)))
             time.sleep(every if lease.alive(home) else max(every, QUEUE_EVERY))
 

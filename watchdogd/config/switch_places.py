@@ -13,7 +13,7 @@ from watchdogd.errors import WatchdogError
 from watchdogd.home import touchfile
 from watchdogd.home.switches import Switch, SwitchError, owner_of, runs
 from watchdogd.system.account import group_name, user_name
-from watchdogd.system.pathname import file_name
+from watchdogd.system.pathname import file_name, is_path
 
 _MANIFEST_LIMIT = 65536
 
@@ -21,11 +21,10 @@ _MANIFEST_LIMIT = 65536
 def find(home: str, run: str, kind: str) -> Switch:
     """Return a run's switch. WatchdogError, naming the nearest run, where there is none of that name."""
     manifest, key = _manifest_of(home, run), f"{kind}_switch"
-    known = isinstance(manifest.get(key), str)
+    known = key in manifest
     configured = {} if known and not _is_older(home, run) else _configured(home, run, needed=not known)
-    places = [found[key] for found in (configured, manifest) if isinstance(found.get(key), str)]
-    inbox = manifest.get("inbox")
-    inbox = inbox if known and isinstance(inbox, str) else os.path.join(home, "inbox")
+    places = [found[key] for found in (configured, manifest) if found.get(key) is not None]
+    inbox = manifest["inbox"] if known and "inbox" in manifest else os.path.join(home, "inbox")
     group = (configured or manifest).get("group")
     return Switch(run, kind, tuple(dict.fromkeys([*places, _own(home, run, kind)])), inbox, group)
 
@@ -38,8 +37,8 @@ def find_or_default(home: str, run: str, kind: str) -> Switch:
         return Switch(run, kind, (_own(home, run, kind),), os.path.join(home, "inbox"), None)
 
 
-def _manifest_of(home: str, run: str) -> dict[str, object]:
-    """Return what switches/RUN.json says; empty where it is missing or makes no sense."""
+def _manifest_of(home: str, run: str) -> dict[str, str]:
+    """Return the paths and the group in switches/RUN.json; what makes no sense is left out."""
     try:
         manifest = json.loads(touchfile.head(_manifest(home, run), _MANIFEST_LIMIT))
     except PermissionError:
@@ -47,7 +46,8 @@ def _manifest_of(home: str, run: str) -> dict[str, object]:
         raise SwitchError(f"{user_name(os.getuid())} may not use the switches of {home}: {whose}") from None
     except (OSError, ValueError, RecursionError):
         return {}
-    return manifest if isinstance(manifest, dict) else {}
+    kept = manifest.items() if isinstance(manifest, dict) else ()
+    return {key: value for key, value in kept if isinstance(value, str) and is_path(value)}
 
 
 def _own(home: str, run: str, kind: str) -> str:
@@ -68,7 +68,7 @@ def _is_older(home: str, run: str) -> bool:
         return False
 
 
-def _configured(home: str, run: str, *, needed: bool) -> dict[str, object]:
+def _configured(home: str, run: str, *, needed: bool) -> dict[str, str | None]:
     """Return the places from config.toml, for a run whose file of the daemon is missing or out of date.
 
     Empty where config.toml cannot be read and is not `needed`.

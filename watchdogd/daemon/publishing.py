@@ -18,7 +18,7 @@ from watchdogd.plugin import Result, Status
 from watchdogd.system import command, umask
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.clock import fresh
-from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain, replace_file
+from watchdogd.system.smallfile import MISSHAPEN, STATUS_LIMIT, parse_json, read_plain, replace_file
 from watchdogd.system.text import one_line
 from watchdogd.units import local_time
 from watchdogd.web.columns import STATE_WORDS
@@ -79,8 +79,10 @@ class Publisher(_Places):
                 {**parse_json(read_plain(self._home.status, limit=STATUS_LIMIT)), "alive": True}
             )
             self._at(path).attempt(partial(replace_file, path, text, READABLE))
-        except (WatchdogError, OSError, ValueError) as error:
+        except (WatchdogError, OSError) as error:
             return f"{path} cannot be written: {error}"
+        except MISSHAPEN:
+            return f"{path} cannot be written: {self._home.status} holds what no round writes"
         return ""
 
 

@@ -29,6 +29,7 @@ from watchdogd.remediation.models import ActionOutcome, ActionRecord, ActionTask
 from watchdogd.stacks import stack_collection, stack_summary
 from watchdogd.stacks.stack_collection import Sampling
 from watchdogd.system import command, startup, umask
+from watchdogd.system.smallfile import parse_json
 from watchdogd.system.text import one_line, split_lines
 
 ROOM = 4
@@ -225,16 +226,35 @@ def _annotate(task: ActionTask) -> ActionOutcome:
         output_limit=64 * 1024,
         ending=task.ending,
     )
-    noted = [json.loads(line) for line in split_lines(answer.output) if line.startswith("{")]
-    said = [f"{each['name']}: {one_line(each['said'])}" for each in noted]
+    noted = read_notes(answer.output)
+    said = [f"{each.tracker}: {each.said}" for each in noted]
     if not answer.ok:
         said.append(_failure(answer))
-    good = [each["name"] for each in noted if each["ok"]]
+    good = [each.tracker for each in noted if each.ok]
     return ActionOutcome(
         "; ".join(said),
         ok=answer.ok and len(good) == len(found),
         short=f"noted in {', '.join(good)}" if good else "",
     )
+
+
+class TrackerNote(NamedTuple):
+    """What became of the note in one tracker."""
+
+    tracker: str
+    said: str
+    ok: bool
+
+
+def read_notes(output: str) -> list[TrackerNote]:
+    """Read what tracker_notes.py printed; lines of the trackers' libraries among it are left out."""
+    found = []
+    for line in split_lines(output):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            said = parse_json(line)
+            tracker, outcome = one_line(str(said["name"])), one_line(str(said["said"]))
+            found.append(TrackerNote(tracker, outcome, said["ok"] is True))
+    return found
 
 
 def _failure(answer: command.Answer) -> str:

@@ -126,14 +126,21 @@ def analyse(dumps: Sequence[Dump], python: str) -> Analysis:
         if _UNKNOWN_OPTION in answer.errors:
             answer = _run(python, folder)
     text = "\n".join(filter(None, [answer.output.strip(), answer.errors.strip()]))
-    if found := _CULPRIT.search(text):
-        return Analysis(found[1].strip(), text)
-    if absent := _MISSING.search(text):
-        number, operation, ranks = absent.groups()
-        return Analysis(f"missing from {operation}, sequence number {number}: rank {ranks}", text)
+    if mismatch := read_mismatch(text):
+        return Analysis(mismatch, text)
     if not answer.ok:
         return Analysis(f"PyTorch's analyser failed: {answer.complaint()}", text)
     return Analysis("PyTorch's analyser finds no mismatch", text)
+
+
+def read_mismatch(text: str) -> str:
+    """Return the analyser's first finding in one line, or empty."""
+    if found := _CULPRIT.search(text):
+        return found[1].strip()
+    if absent := _MISSING.search(text):
+        number, operation, ranks = absent.groups()
+        return f"missing from {operation}, sequence number {number}: rank {ranks}"
+    return ""
 
 
 def _run(python: str, folder: str, *options: str) -> command.Answer:

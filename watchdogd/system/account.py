@@ -45,7 +45,7 @@ def group_id(name: str) -> int | None:
 
     try:
         return grp.getgrnam(name).gr_gid
-    except KeyError:
+    except (KeyError, ValueError):
         return None
 
 

@@ -47,6 +47,14 @@ def run_name(quoted: str) -> str:
 _WILD = re.compile(r"[*?\[]")
 
 
+def is_path(text: str) -> bool:
+    """Return whether the system takes it as a path or a name."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
 def is_wild(pattern: str) -> bool:
     return _WILD.search(pattern) is not None
 

@@ -227,6 +227,10 @@ def check_answers(pattern: str) -> None:
             raise
 
 
+MISSHAPEN = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""Errors caused by a JSON text with values of unexpected types."""
+
+
 def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON text.
 
