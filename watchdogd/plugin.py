@@ -121,8 +121,8 @@ class Recovery:
     """End of a fault in words: `what` it is now (`makes progress again`), and the number that shows it.
 
     `timed`: how long it lasted stands between the two: `makes progress again after 4m, step 395`.
-    `recovered`: it is good again; False: nothing is known to be (no job runs, nothing is judged), so that the
-    incident is closed without recovery.
+    `recovered`: it is good again; False: nothing shows that, and `what` is what ended it: `its job ended`, in
+    a message `its job ended before it recovered, after 20m: stalled`.
     """
 
     what: str

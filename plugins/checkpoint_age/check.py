@@ -107,7 +107,7 @@ def checkpoint_age(
         return
     state.since = works.since(state.since, now)
     if works.excuse:
-        result = not_judged(works.excuse)
+        result = not_judged(works.excuse, works.closed)
     else:
         result = _age(checkpoints, works, state, now, checkpoint_every, allowance)
     yield replace(result, signs=signs)

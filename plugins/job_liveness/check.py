@@ -263,7 +263,7 @@ def _metrics(situation: RunSituation) -> dict[str, Metric]:
 def _finished(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
     """End a run that is marked as finished: reported once, and not expected any more."""
     run, jobs = situation.run, situation.jobs
-    line = f"finished, marked by {run.finished}"
+    line = f"marked finished by {run.finished}"
     finished = Result(Status.OK, line, quiet=True).ending(line, timed=False)
     results = [finished, *empty_queue(history), *no_crash_loop(history)]
     if not history.finished:

@@ -34,7 +34,7 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
     """Report that the last jobs all failed within minutes of their start and none has lived longer since."""
     crashed = _loop(situation, history)
     if not crashed:
-        calm = ok("no crash loop", subject=CRASHES).ending("no crash loop any more")
+        calm = ok("no crash loop", subject=CRASHES).ending("the crash loop is over")
         return [calm] if history.crashes_reported else []
     what = "jobs" if len({end.id for end in crashed}) > 1 else f"attempts of job {crashed[0].id}"
     found = history.post_mortem_at(crashed[0])
@@ -69,7 +69,7 @@ def _stopped(situation: RunSituation) -> list[Advice]:
 def no_crash_loop(history: JobHistory) -> list[Result]:
     """End the incident of a crash loop without a message, since the result about the run replaces it."""
     nothing = Result(Status.OK, "nothing runs", subject=CRASHES, quiet=True)
-    ended = nothing.ending("nothing runs any more", timed=False, recovered=False)
+    ended = nothing.ending("its jobs ended", recovered=False)
     return [ended] if history.crashes_reported else []
 
 
@@ -111,8 +111,10 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
             yield _requeue(situation, history, job, history.requeued[job.raw_id])
     if history.gone >= 2:
         return
-    successor = f"{situation.newest.id} took over" if situation.running else f"{situation.jobs[0].id} is next"
-    next_one, waiting = f"{situation.noun} {successor}", f"{jobs_are(situation.queued)} waiting"
+    takes_over = "went on as" if situation.running else "goes on as"
+    successor = situation.newest if situation.running else situation.jobs[0]
+    next_one = f"{takes_over} {situation.noun} {successor.id}"
+    waiting = f"{jobs_are(situation.queued)} waiting"
     for end in history.news:
         if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
             left = history.post_mortem_at(end)
@@ -120,9 +122,10 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
             yield accusing(notice(f"{fate(end, left)}, {next_one}").saying(*facts), end, left)
     for seen_job in lost_jobs(situation, history).values():
         why = situation.snapshot.endings_trouble or "accounting has no end of it"
-        gone = f"{situation.noun} {seen_job.id} is gone, not known how it ended, {next_one}"
+        gone = f"its {situation.noun} is gone, not known how it ended, {next_one}"
         found = str(history.post_mortems.get(seen_job.key, ""))
-        yield notice(gone).saying(waiting, "" if situation.process else why, found)
+        was = f"it was {situation.noun} {seen_job.id}{on_nodes(seen_job.nodes)}"
+        yield notice(gone).saying(was, waiting, "" if situation.process else why, found)
 
 
 def _planned(situation: RunSituation, history: JobHistory, job: Job) -> bool:
@@ -145,7 +148,7 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
     how = f": {end.how}" if end and end.state != "REQUEUED" else ""
     waits = "waits to start" if job.reason in ("", "BeginTime") else f"waits ({job.reason})"
     goes_on = waits if job.waiting else f"runs again{on_nodes(job.nodes)}"
-    line = f"job {job.id} was requeued{_ran(seen_job, end)}{how}, {goes_on}"
+    line = f"requeued{_ran(seen_job, end)}{how}, {goes_on}, job {job.id}"
     ran = f"it ran{on_nodes(seen_job.nodes)}" if seen_job.nodes else ""
     found = str(history.post_mortems.get(seen_job.key, ""))
     earlier = situation.advice("To see its earlier attempts:", "earlier", job)

@@ -35,8 +35,10 @@ from watchdogd.plugins.job_liveness.liveness_wording import (
     fate,
     fix_of,
     jobs_are,
+    numbered,
     on_nodes,
     reason_of,
+    submitted_as,
 )
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
 from watchdogd.units import age, local_time
@@ -69,7 +71,7 @@ def _strange(situation: RunSituation) -> Result:
     """Report a job in an unknown state, if nothing else is running, without guessing."""
     job = situation.strange[0]
     why = f" ({job.reason})" if job.reason else ""
-    line = f"{situation.noun} {job.id} is {job.state}{why}, job state not known"
+    line = f"job state not known: {job.state}{why}, {situation.noun} {job.id}"
     fact = "a state that this watchdogd does not know"
     return unknown(line).saying(fact, advice=situation.advice("To see what Slurm says:", "look", job))
 
@@ -90,7 +92,8 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
     stays = all(job.leaving for job in situation.running)
     if stays and situation.now - ended > situation.limits.completing_for:
         job = situation.newest
-        told = warning(f"job {job.id} has ended, but has held its nodes for {situation.ago(ended)}").saying(
+        held = f"has ended, but has held its nodes for {situation.ago(ended)}, job {job.id}"
+        told = warning(held).saying(
             f"job {job.id} is {job.state}{on_nodes(job.nodes)}",
             advice=[Advice(f"Ask the cluster's administrators to look at {job.nodes or 'its nodes'}.")],
         )
@@ -115,7 +118,7 @@ def _waiting(situation: RunSituation, history: JobHistory) -> Result:
     soon = f", starts in about {age(estimate - situation.now)}" if estimate else ", no estimate of its start"
     since = f" for {situation.ago(job.submitted_at)}" if job.submitted_at else ""
     waits = ok(f"nothing runs, job {job.id} waits{since}{reason}{soon}")
-    return waits.ending("queued again", f"job {job.id} waits{reason}")
+    return waits.ending("queued again", f"waits{reason}, job {job.id}")
 
 
 def _never(situation: RunSituation, history: JobHistory) -> Result:
@@ -218,7 +221,7 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
         line = f"out of the queue for {age(absent_for)}, gone if it stays so for {after}"
         doubt = situation.snapshot.endings_trouble
         told = ok(line).saying(f"not known how it ended ({doubt})" if doubt else "")
-        return told.ending(f"left the queue {age(absent_for)} ago", timed=False, recovered=False)
+        return told.ending(f"its {situation.noun} left the queue", recovered=False)
     return _beside(_gone(situation, history).of_kind("gone"), situation)
 
 
@@ -268,7 +271,7 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
                 hidden_jobs(situation), advice=[Advice(_searched(situation)), _SEE]
             )
             if hidden_jobs(situation)
-            else ok(f"no {what} was seen yet").ending(f"waits for a {what}", timed=False, recovered=False)
+            else ok(f"no {what} was seen yet").ending("its jobs are not hidden any more", "none was seen yet")
         )
     ended = [end for end in snapshot.ended(run.job_name) if not run.users or end.user in run.users]
     never = warning(f"never seen alive in {situation.ago(history.watched_since)}: no {what}").saying(
@@ -331,16 +334,18 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
         return gone.saying(*facts, advice=advice).triggers("on_gone")
     again = _submitted(situation, last)
     if last.well:
-        line = f"{fate(last, PostMortem())}, nothing is queued"
+        line = numbered(f"{fate(last, PostMortem())}, nothing is queued", last)
         told = warning(line).saying(*_last_lines(history), advice=[finish, again])
         return told if last.ended_at is None else told.dated(last.ended_at)
     found = history.post_mortem_at(last)
     facts = ("nothing else runs or waits", found.work, *_last_lines(history))
     if last.cancelled_by:
         say = warning if last.cancelled_by == last.user else critical
-        told = say(fate(last, found)).saying(*facts, advice=[again, finish])
+        told = say(numbered(fate(last, found), last)).saying(*facts, advice=[again, finish])
         return told if last.ended_at is None else told.dated(last.ended_at)
-    told = critical(fate(last, found)).saying(*facts, advice=[*_restart(found, again), finish])
+    told = critical(numbered(fate(last, found), last)).saying(
+        *facts, advice=[*_restart(found, again), finish]
+    )
     gone = accusing(told if last.ended_at is None else told.dated(last.ended_at), last, found)
     return gone.triggers("on_gone")
 
@@ -349,8 +354,7 @@ def _submitted(situation: RunSituation, last: Ending) -> Advice:
     """Return advice to submit it again, with the command that shows how the last job was submitted."""
     if situation.snapshot.backend != "slurm":
         return Advice("Submit it again.", action="resubmit")
-    how = f"sacct -j {last.raw_id} -X -o WorkDir%80,SubmitLine%200"
-    return Advice("To restart it; this shows the command it was submitted with:", how, "resubmit")
+    return submitted_as(last.raw_id)
 
 
 def _restart(found: PostMortem, again: Advice) -> tuple[Advice, ...]:
@@ -431,7 +435,7 @@ def _comes_again(situation: RunSituation, history: JobHistory) -> bool:
 def empty_queue(history: JobHistory) -> list[Result]:
     """End the queue's incident without a message, since the result about the run explains it."""
     nothing = Result(Status.OK, "nothing runs", subject=QUEUE, quiet=True)
-    ended = nothing.ending("nothing runs any more", timed=False, recovered=False)
+    ended = nothing.ending("its jobs ended", recovered=False)
     return [ended] if history.queue_reported else []
 
 

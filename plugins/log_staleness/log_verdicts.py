@@ -13,6 +13,7 @@ from watchdogd.units import age, local_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from watchdogd.checks.working_job import Working
     from watchdogd.plugins.log_staleness.run_log import RunLog
     from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
     from watchdogd.plugins.log_staleness.wanted_lines import Wanted
@@ -23,15 +24,13 @@ SKIPPED = 10
 """Reports with skipped iterations among the last 20; the first 50 reports may search for the loss scale."""
 SUBJECTS = {"loss": "loss", "pace": "throughput", "skips": "skipped"}
 """Subjects of the numbers that are judged, by the state that they need."""
-WORDS = {"loss": "loss", "throughput": "pace", "skipped": "gradients", "must_not_see": "the log"}
-"""Subjects in the words of an end."""
 
 
 def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
     """Report the stall first, then everything else."""
     log, state = look.log, look.state
     if state.excuse:
-        yield from _not_judged(log, state.excuse, state.waits)
+        yield from _not_judged(log, state)
         return
     if not look.pattern and not log.beats:
         yield ok("not judged: no log is configured, and no Guard has told its step")
@@ -45,8 +44,7 @@ def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
         if name in log.judged and not told and state.job:
             line = f"not judged: job {state.job.id} has told none yet"
             other = Result(Status.OK, line, subject=SUBJECTS[name], quiet=True)
-            words = f"{WORDS[SUBJECTS[name]]} not judged yet, job {state.job.id} has told none"
-            yield other.ending(words, timed=False)
+            yield other.ending("the next job began", recovered=False)
     yield from _unread(log)
 
 
@@ -55,25 +53,23 @@ def _numbers(log: RunLog) -> dict[str, bool]:
     return {"loss": bool(log.told.loss), "pace": bool(log.curves.pace), "skips": bool(log.told.skips)}
 
 
-def _not_judged(log: RunLog, excuse: str, waits: str) -> Iterator[Result]:
+def _not_judged(log: RunLog, state: Working) -> Iterator[Result]:
     """Report OK for all subjects; problems of a job that is over end without a message of their own.
 
     The details are the last lines of the log, as evidence for job_liveness, which reports how the job ended
     and why.
     """
-    said = ok(f"not judged: {excuse}", details=log_wording.evidence(log))
+    line = f"not judged: {state.excuse}"
+    said = ok(line, details=log_wording.evidence(log))
     said = replace(said, progress=log_wording.how_far(log))
-    ended = log.job.ended
-    if ended is None:
-        yield said.ending(f"progress no longer judged, {excuse}", timed=False, recovered=False)
-    elif waits == ended:
-        yield said.ending(f"job {ended} was requeued, waits to start", timed=False)
+    if state.waits and state.waits == log.job.ended:
+        yield said.ending("requeued, waits to start", f"job {state.waits}", timed=False)
     else:
-        yield said.ending(f"job {ended} ended without going on, {excuse}", timed=False, recovered=False)
+        yield said.ending(state.closed, recovered=False)
     spoken = [SUBJECTS[name] for name, told in _numbers(log).items() if told]
     for subject in [*spoken, *(["must_not_see"] if log.told.forbidden else [])]:
-        other = Result(Status.OK, f"not judged: {excuse}", subject=subject, quiet=True)
-        yield other.ending(f"{WORDS[subject]} no longer judged, {excuse}", timed=False, recovered=False)
+        other = Result(Status.OK, line, subject=subject, quiet=True)
+        yield other.ending(state.closed, recovered=False)
 
 
 def _unread(log: RunLog) -> Iterator[Result]:
@@ -93,7 +89,7 @@ def _loss(log: RunLog) -> Iterator[Result]:
         yield found.triggers("on_spike")
     elif loss:
         told = f"loss {loss.good:g}" if loss.good is not None else "no loss yet"
-        yield ok(told, subject="loss").ending("loss is fine again", told)
+        yield ok(told, subject="loss").ending("loss is fine again", told.removeprefix("loss "))
 
 
 def _lost(log: RunLog, evidence: str) -> Result | None:
@@ -169,7 +165,7 @@ def _skips(log: RunLog) -> Iterator[Result]:
         yield warning(text, subject="skipped")
     else:
         few = "few iterations are skipped"
-        yield ok(few, subject="skipped").ending("gradients no longer overflow")
+        yield ok(few, subject="skipped").ending("gradients are fine again")
 
 
 def _wanted(log: RunLog, wanted: Wanted, now: float) -> Iterator[Result]:
@@ -181,7 +177,7 @@ def _wanted(log: RunLog, wanted: Wanted, now: float) -> Iterator[Result]:
         yield critical(text, subject="must_not_see").saying(came).dated(bad.at)
     elif wanted.must_not_see:
         none = "nothing that must not be seen"
-        yield ok(none, subject="must_not_see").ending("no forbidden line in the new job's log")
+        yield ok(none, subject="must_not_see").ending("the new job's log has no forbidden line", timed=False)
     if wanted.must_see:
         yield _missing(log, wanted, now)
 

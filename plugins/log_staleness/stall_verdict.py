@@ -357,8 +357,7 @@ def _ended(look: Look, result: Result) -> Result:
     """Return how a stall ended: with progress, or with its job and without."""
     step, ended = look.log.told.step, look.log.job.ended
     if ended is not None:
-        words = f"job {ended} ended without going on, its successor writes"
-        return result.ending(words, timed=False)
+        return result.ending("the next job writes output", f"job {ended} did not recover")
     if step:
         return result.ending("makes progress again", log_wording.number(step))
     return result.ending("writes output again")

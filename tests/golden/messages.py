@@ -46,6 +46,7 @@ from watchdogd.notify.reports import Reports, digest
 from watchdogd.notify.routing import MessageRules
 from watchdogd.plugin import Result, Status, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
+from watchdogd.remediation import executor, job_actions
 from watchdogd.remediation.models import Action, ActionRecord
 from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry, _named
 from watchdogd.system.account import own_name
@@ -223,16 +224,24 @@ def _own(text: str, label: str) -> IncidentEvent:
 
 
 STOPPED = "no stacks: the process is stopped (state T)"
-DEEDS = (
+DEEDS: Any = (
     (
         "evidence",
         "done",
-        "rank 9 has not entered AllReduce 1139 (Flight Recorder); /home/alice/watchdogd/evidence/7",
-        "",
+        "PyTorch's Flight Recorder: rank 9 has not entered AllReduce 1139; /home/alice/watchdogd/evidence/7",
+        "rank 9 has not entered AllReduce 1139, evidence saved",
     ),
     ("stacks", "done", "the rank stands in next_batch (train.py:5)", "stacks taken"),
     ("stacks", "failed", "no stack of a rank", "no stacks", "the process is stopped (state T)"),
-    ("requeue", "done", "job 329 on node[2-3] is requeued", "job 329 requeued"),
+    (
+        "requeue",
+        "done",
+        "job 329 on node[2-3] is requeued",
+        "its job requeued",
+        "",
+        "",
+        job_actions._way_back("requeue", checks.RUN, checks.job()),
+    ),
     (
         "requeue",
         "failed",
@@ -241,16 +250,64 @@ DEEDS = (
         "access denied",
         "scontrol requeue 329",
     ),
-    ("cancel", "done", "job 329 is cancelled", "job 329 cancelled"),
-    ("kill-switch", "done", "/home/alice/run.kill is set", "kill switch pressed by watchdogd"),
-    ("save-switch", "done", "/home/alice/run.save is set", "save switch pressed by watchdogd"),
+    (
+        "cancel",
+        "done",
+        "job 329 is cancelled",
+        "its job cancelled",
+        "",
+        "",
+        job_actions._way_back("cancel", checks.RUN, checks.job()),
+    ),
+    (
+        "kill-switch",
+        "done",
+        "/home/alice/run.kill is set",
+        "kill switch pressed by watchdogd",
+        "",
+        "",
+        (executor._cleared("kill", "llama-7b"),),
+    ),
+    (
+        "save-switch",
+        "done",
+        "/home/alice/run.save is set",
+        "save switch pressed by watchdogd",
+        "",
+        "",
+        (executor._cleared("save", "llama-7b"),),
+    ),
     ("exec", "done", "ended after 0.2 s: ops is called", "notify-oncall ran"),
     ("exec", "failed", "ended with exit code 3", ""),
-    ("resubmit", "done", "/work/train.slurm is submitted as job 332", "train.slurm submitted as job 332"),
+    (
+        "resubmit",
+        "done",
+        "/work/train.slurm is submitted as job 332",
+        "train.slurm submitted as job 332",
+        "",
+        "",
+        (job_actions._cancelled(checks.RUN, "332"),),
+    ),
     ("annotate", "done", "W&B: alert sent; MLflow: tag watchdogd.incident.7 set", "noted in W&B, MLflow"),
     ("annotate", "failed", "W&B: UsageError: no API key configured", ""),
-    ("hold", "done", "3 waiting jobs are held: scontrol release 331 lets them go", "3 waiting jobs held"),
-    ("cancel-pending", "done", "3 waiting jobs are cancelled", "3 waiting jobs cancelled"),
+    (
+        "hold",
+        "done",
+        "jobs 331, 332, 333 are held",
+        "3 waiting jobs held",
+        "",
+        "",
+        (job_actions._waiting_again("hold", checks.RUN, "331 332 333"),),
+    ),
+    (
+        "cancel-pending",
+        "done",
+        "jobs 331, 332, 333 are cancelled",
+        "3 waiting jobs cancelled",
+        "",
+        "",
+        (job_actions._waiting_again("cancel-pending", checks.RUN, ""),),
+    ),
     ("requeue", "skipped", "3 today already (max_per_day)", ""),
     ("cancel", "lost", "watchdogd ended while it did this, and does not do it again", ""),
 )
@@ -259,11 +316,22 @@ WORDS = {"exec": ("/work/notify-oncall", "llama-7b"), "resubmit": ("/work/train.
 
 
 def _record(
-    kind: str, state: str, outcome: str, short: str, why: str = "", by_hand: str = ""
+    kind: str, state: str, outcome: str, short: str, why: str = "", by_hand: str = "", then: Any = ()
 ) -> ActionRecord:
     action = Action(kind, WORDS.get(kind, ()))
     return ActionRecord(
-        FIRST, "llama-7b", "on_hang", action, NOW, state, outcome, NOW, short, why=why, by_hand=by_hand
+        FIRST,
+        "llama-7b",
+        "on_hang",
+        action,
+        NOW,
+        state,
+        outcome,
+        NOW,
+        short,
+        why=why,
+        by_hand=by_hand,
+        then=then,
     )
 
 

@@ -541,17 +541,15 @@ def test_the_end_of_a_job_that_hung_is_no_recovery(training: Training) -> None:
     assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
     training.job = None
     ended = training.look()[""]
-    assert ended.recovery == Recovery(
-        "job 88_1 ended without going on, no job runs", timed=False, recovered=False
-    )
+    assert ended.recovery == Recovery("its job ended", recovered=False)
     training.job = replace(JOB, state="PENDING", nodes="", started_at=None)
     requeued = training.look()[""]
-    assert requeued.recovery == Recovery("job 88_1 was requeued, waits to start", timed=False)
+    assert requeued.recovery == Recovery("requeued, waits to start", "job 88_1", timed=False)
     training.job = replace(JOB, raw_id="89", id="88_2", started_at=training.now)
     training.now += MINUTE
     result = training.look()[""]
     assert result.status is Status.OK
-    assert result.recovery == Recovery("job 88_1 ended without going on, its successor writes", timed=False)
+    assert result.recovery == Recovery("the next job writes output", "job 88_1 did not recover")
     training.iterate(4, 2)
     assert training.look()[""].recovery == Recovery("makes progress again", "iteration 5/90,000")
 

@@ -68,8 +68,11 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 def test_ones_own_job(desk: Desk) -> None:
-    assert desk.do("requeue") == ActionOutcome("job 501 on node[5-6] is requeued", short="job 501 requeued")
-    assert desk.do("cancel") == ActionOutcome("job 501 on node[5-6] is cancelled", short="job 501 cancelled")
+    requeued, cancelled = desk.do("requeue"), desk.do("cancel")
+    assert (requeued.text, requeued.short) == ("job 501 on node[5-6] is requeued", "its job requeued")
+    assert (cancelled.text, cancelled.short) == ("job 501 on node[5-6] is cancelled", "its job cancelled")
+    assert [each.command for each in requeued.then] == ["scontrol hold 501"]
+    assert [each.command.partition(" -X")[0] for each in cancelled.then] == ["sacct -j 501"]
     assert desk.ran == [("scontrol", "requeue", "501"), ("scancel", "501")]
 
 
@@ -159,9 +162,12 @@ def test_a_script_is_submitted_as_the_runs(desk: Desk) -> None:
     desk.jobs = ()
     script = desk.home.path / "train.slurm"
     script.write_text("#!/bin/sh\nsleep 1\n")
-    assert desk.do("resubmit", "train.slurm") == ActionOutcome(
-        f"{script} is submitted as job 777", short="train.slurm submitted as job 777"
+    done = desk.do("resubmit", "train.slurm")
+    assert (done.text, done.short) == (
+        f"{script} is submitted as job 777",
+        "train.slurm submitted as job 777",
     )
+    assert [each.command for each in done.then] == ["scancel 777"]
     ((*options, last),) = desk.ran
     assert options[2:] == ["--job-name=glide-175b", f"--chdir={desk.home.path}"]
     assert last == str(script)
@@ -216,9 +222,10 @@ def test_a_requeued_job_leaves_out_what_is_under_suspicion_now(
             suspect_nodes.remove(desk.home, each.node)
     desk.answers["show"] = f"JobId=501 JobName=x\n   ReqNodeList=(null) ExcNodeList={before}\n"
     outcome = desk.do("requeue", exclusion=Exclusion())
-    assert outcome == ActionOutcome(
-        f"job 501 on node[5-6] is requeued, {text}", short=f"job 501 requeued, {text}"
-    )
+    assert outcome.text == f"job 501 on node[5-6] is requeued, {text}"
+    assert outcome.short == f"its job requeued, {text}"
+    left_out = ["watchdogd nodes --remove n7"] if text == "without n7" else []
+    assert [each.command for each in outcome.then] == ["scontrol hold 501", *left_out]
     updates = [words[-1] for words in desk.ran if words[1] == "update"]
     assert updates == ([f"ExcNodeList={change}"] if change else [])
 
@@ -311,7 +318,8 @@ def test_where_a_script_says_where_it_runs_it_is_left_so(desk: Desk) -> None:
 
 def test_nothing_is_submitted_beside_a_job(desk: Desk) -> None:
     assert desk.do("resubmit", "train.slurm") == ActionOutcome(
-        "not needed: job 501 is in the queue", short="job 501 is in the queue already"
+        "not needed: job 501 is in the queue",
+        short="train.slurm not submitted: in the queue already, job 501",
     )
 
 
@@ -360,9 +368,10 @@ def test_what_a_plain_process_has_not(desk: Desk, kind: str, text: str) -> None:
 
 
 def test_a_switch_that_is_set_already(desk: Desk) -> None:
-    assert desk.do("kill-switch") == ActionOutcome(
-        f"{desk.home.switches}/glide.kill is set", short="kill switch pressed by watchdogd"
-    )
+    done = desk.do("kill-switch")
+    assert done.text == f"{desk.home.switches}/glide.kill is set"
+    assert done.short == "kill switch pressed by watchdogd"
+    assert [each.command for each in done.then] == ["watchdogd kill-switch glide --clear"]
     again = desk.do("kill-switch")
     assert again.text.startswith("it was set already by watchdogd on ")
     assert again.short == "kill switch was set already"

@@ -162,13 +162,14 @@ def test_a_failed_one_is_critical_with_its_last_lines_until_the_next_ends_well(
     slurm: Cluster, home: Home
 ) -> None:
     script = Follower(slurm, home, "cron.hourly/copy.slurm", job("echo no room left; exit 3"))
-    failed = script.until("FAILED (exit 3) on node")
+    failed = script.until("FAILED (exit 3) after ")
     assert (failed.status, failed.details) == (Status.CRITICAL, "no room left")
     bad_id = script.known.last
     script.path.write_text(job("sleep 3"))
     again = script.look(later=3600.0)
     assert again.status is Status.CRITICAL
-    assert f"job {bad_id} FAILED" in again.summary
+    assert again.summary.startswith("FAILED (exit 3)")
+    assert f", job {bad_id}, at " in again.summary
     assert f"now job {script.job} is submitted" in again.summary
     good = script.until("ended well", later=3600.0)
     assert good.status is Status.OK
@@ -270,9 +271,10 @@ def test_an_array_is_judged_by_all_its_tasks(slurm: Cluster, home: Home) -> None
     script = Follower(slurm, home, "cron.daily/many.slurm", text)
     script.look()
     array = script.job
-    end = script.until("of 3 tasks of job")
+    end = script.until("of 3 tasks of its job")
     assert end.status is Status.CRITICAL
-    assert f"1 of 3 tasks of job {array} did not end well: {array}_2 FAILED (exit 1)" in end.summary
+    assert "1 of 3 tasks of its job did not end well: FAILED (exit 1)" in end.summary
+    assert f", {array}_2, at " in end.summary
 
 
 def test_an_end_during_a_long_downtime_is_known_from_accounting(slurm: Cluster, home: Home) -> None:
@@ -286,7 +288,8 @@ def test_an_end_during_a_long_downtime_is_known_from_accounting(slurm: Cluster, 
     script.memory = memory_of(replace(script.known, seen=script.known.seen - 7200.0))
     end = script.look()
     assert end.status is Status.CRITICAL
-    assert f"job {job_id} FAILED (exit 4)" in end.summary
+    assert end.summary.startswith("FAILED (exit 4)")
+    assert f", job {job_id}, at " in end.summary
 
 
 def test_looking_only_submits_nothing(slurm: Cluster, home: Home) -> None:

@@ -77,10 +77,10 @@ def test_ends_in_words() -> None:
     assert over([ended("88")], "88").text.startswith("job 88 ended well after 90s, at ")
     bad = over([ended("88", "FAILED", 3)], "88")
     assert bad.status is Status.CRITICAL
-    assert bad.text.startswith("job 88 FAILED (exit 3) on node1 after 90s, at ")
+    assert bad.text.startswith("FAILED (exit 3) after 90s on node1, job 88, at ")
     tasks = [ended(f"88_{task}", "TIMEOUT" if task > 2 else "COMPLETED") for task in range(1, 10)]
     many = over(tasks, "88").text
-    assert many.startswith("7 of 9 tasks of job 88 did not end well: 88_3 TIMEOUT on node1")
+    assert many.startswith("7 of 9 tasks of its job did not end well: TIMEOUT after 90s on node1, 88_3, ")
     assert "and 2 more" in many
 
 

@@ -95,17 +95,20 @@ def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
     """Return why there is nothing to judge (the queue is not known, or none of `jobs` runs), or None."""
     if snapshot.jobs is None:
         return unknown(f"{snapshot.trouble}, job state not known").saying(advice=ASK_SLURM)
-    return None if jobs else not_judged("no job runs")
+    return None if jobs else not_judged("no job runs", "its job ended")
 
 
-def not_judged(why: str) -> Result:
-    """Return an OK result that judges nothing, so that it does not count as a recovery."""
-    return ok(f"not judged: {why}").ending(f"no longer judged, {why}", timed=False, recovered=False)
+def not_judged(why: str, closed: str) -> Result:
+    """Return an OK result that judges nothing, so that it does not count as a recovery.
+
+    `closed`: what ends an incident before it recovered: `its job ended`.
+    """
+    return ok(f"not judged: {why}").ending(closed, recovered=False)
 
 
 def no_access(run: str, what: str, why: str, *, reported: bool) -> Iterator[Result]:
     """Report that there is no access; people are told once, unless it was `reported` already."""
-    yield not_judged(why)
+    yield not_judged(why, "access to its nodes ended")
     if not reported:
         way = f"watchdogd probe --run {shlex.quote(run)} &"
         told = notice(f"{what} cannot be watched: {why}", label="WARNING")

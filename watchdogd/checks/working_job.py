@@ -100,7 +100,8 @@ class Working:
     """The job that runs; or `excuse`, why nothing is judged; or `blind`, why it is not known.
 
     If all three are empty, the check is not about a run and always judges. `absent`: the excuse is that the
-    earlier job has ended or was started anew. `waits`: the id of a waiting job.
+    earlier job has ended or was started anew. `waits`: the id of a waiting job. `closed`: what ends an
+    incident before it recovered, while the excuse holds.
     """
 
     job: Job | None = None
@@ -108,6 +109,7 @@ class Working:
     blind: str = ""
     absent: bool = False
     waits: str = ""
+    closed: str = "its job ended"
 
     def since(self, before: Since, now: float) -> Since:
         """Return since when progress is possible: the job's start, or the end of the last excuse."""
@@ -141,7 +143,8 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
     if run is None or snapshot is None:
         return Working()
     if run.finished:  # what its job still does (an evaluation, an export) is no progress
-        return Working(excuse=f"marked finished by {run.finished}")
+        marked = f"marked finished by {run.finished}"
+        return Working(excuse=marked, closed=f"it was {marked}")
     if snapshot.jobs is None:
         return Working(blind=snapshot.trouble or "the queue did not answer")
     jobs = merge_het_jobs(of(run, snapshot))
@@ -157,7 +160,8 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
         return Working(excuse=f"job {job.id} waits{reason}", absent=True, waits=job.id)
     if job.strange:
         return Working(blind=f"job {job.id} is in a state that this watchdogd does not know, {job.state}")
-    return Working(excuse=f"job {job.id} is {job.state.lower()}")
+    doing = job.state.lower()
+    return Working(excuse=f"job {job.id} is {doing}", closed=f"its job was {doing}")
 
 
 LASTS = 600.0

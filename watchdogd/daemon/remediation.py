@@ -166,6 +166,7 @@ class Remediation:
             short=" ".join(said.short.split()),
             why=" ".join(said.why.split()),
             by_hand=said.by_hand,
+            then=said.then,
             owed=record.action != EVIDENCE or bool(self._details.get(record.key)),
         )
         self._records = tuple(ended if each.key == ended.key else each for each in self._records)
@@ -223,7 +224,8 @@ class Remediation:
     def _with_records(self, event: IncidentEvent, cases: Sequence[ActionRequest]) -> IncidentEvent:
         """Add to an event the actions done and upcoming, and the folder of its evidence.
 
-        Details of unreported actions are added if the event goes to those who would get their notice.
+        Details of unreported actions, and the way back, are added if the event goes to those who would get
+        their notice.
         """
         if event.incident is None or event.quiet or event.calm:
             return event
@@ -236,11 +238,13 @@ class Remediation:
         done = tuple(record.deed for record in about if record.action != EVIDENCE and record.ended)
         news = [self._details.get(record.key, "") for record in about if record.owed and _speaks(event)]
         mine = [case for case in cases if case.incident == event.incident.id]
+        ways = [way for record in about if record.owed and _speaks(event) for way in record.advice("")]
         return replace(
             event,
             details="\n\n".join(filter(None, [event.details, *news])),
             notes=(*event.notes, *places),
             done=(*event.done, *done),
+            advice=(*event.advice, *ways),
             upcoming=tuple(dict.fromkeys(action.next for _, action, _ in pending(mine, self._records))),
         )
 

@@ -141,7 +141,7 @@ class RemediationContext:
             about,
             label="ACTION",
             facts=tuple(each.deed for each in records),
-            advice=tuple(dict.fromkeys(filter(None, (each.advice(job_name) for each in told)))),
+            advice=tuple(dict.fromkeys(way for each in told for way in each.advice(job_name))),
         )
 
     def _pulled(self, check: Check, incident: Incident) -> Iterator[ActionRequest]:

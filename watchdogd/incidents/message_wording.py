@@ -89,14 +89,27 @@ def recovered(state: CheckState) -> bool:
 
 
 def ended(incident: Incident, state: CheckState, at: float) -> str:
-    """Return what ended, and after how long; it is OK again only if a good result shows that."""
+    """Return what ended, and after how long.
+
+    It is OK again only if a good result shows that; else what ended it before: `its job ended before it
+    recovered, after 20m: stalled`.
+    """
     recovery, lasted = state.recovery, age(at - incident.began)
     if not recovered(state):
-        return f"closed without recovery: {recovery.what if recovery else state.summary}"
+        fault = _fault(incident.summary)
+        if recovery is None:
+            return f"closed after {lasted}, not recovered: {state.summary}"
+        return f"{recovery.what} before it recovered, after {lasted}: {fault}"
     if recovery is None:
         return f"OK again after {lasted}: {state.summary}"
     after = f" after {lasted}" if recovery.timed else ""
     return f"{recovery.what}{after}" + (f", {recovery.now}" if recovery.now else "")
+
+
+def _fault(summary: str) -> str:
+    """Return the first clause of a fact, without for how long it was so when it was said."""
+    clause = _CLAUSE.split(summary, maxsplit=1)[0]
+    return re.sub(r" for \d\w*(?=:|$)", "", clause)
 
 
 def reminder(incident: Incident, now: float) -> str:

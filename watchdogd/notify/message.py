@@ -217,9 +217,9 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
     What watchdogd is about to do by itself comes last, in case that fails.
     """
     open_now = [event for event in group if event.incident and event.kind in _OPEN]
-    notices = [event for event in group if event.kind is EventKind.NOTICE]
+    others = [event for event in group if event.kind in (EventKind.NOTICE, EventKind.RESOLVED)]
     will = {each.kind: each.words for event in group for each in event.upcoming}
-    told = [each for event in (*open_now, *notices) for each in event.advice]
+    told = [each for event in (*open_now, *others) for each in event.advice]
     if open_now and not told:  # to look at it now is what always helps
         own = open_now[0].check.partition("/")[0] == SELF
         look = "watchdogd doctor" if own else f"watchdogd check {_quoted(open_now[0].check)}"

@@ -56,7 +56,13 @@ def gather(task: ActionTask) -> ActionOutcome:
         )
     place = str(folder(task.home, task.incident.id))
     said = _flight_recorder(task) if task.run and task.incident.status is Status.CRITICAL else None
-    return ActionOutcome(f"{said.mismatch}; {place}", said.text) if said else ActionOutcome(place)
+    if said is None:
+        return ActionOutcome(place)
+    return ActionOutcome(
+        f"PyTorch's Flight Recorder: {said.mismatch}; {place}",
+        said.text,
+        short=f"{said.mismatch}, evidence saved",
+    )
 
 
 def _flight_recorder(task: ActionTask) -> Analysis | None:
@@ -73,7 +79,7 @@ def _flight_recorder(task: ActionTask) -> Analysis | None:
     for dump, data in flight_recorder.contents(dumps):
         path = folder(task.home, task.incident.id) / f"flight-recorder.{dump.rank}"
         task.home.write(path, data.decode("utf-8", "surrogateescape"))
-    return Analysis(f"PyTorch's Flight Recorder: {found.mismatch}", found.text)
+    return Analysis(found.mismatch, found.text)
 
 
 def put(task: ActionTask, name: str, text: str) -> Path:

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import queue
+import shlex
 import signal
 import threading
 import time
@@ -23,7 +24,7 @@ from watchdogd.config import switch_places
 from watchdogd.errors import Problem, WatchdogError
 from watchdogd.home import switches
 from watchdogd.integrations import experiment_trackers
-from watchdogd.plugin import Status
+from watchdogd.plugin import Advice, Status
 from watchdogd.remediation import evidence, job_actions
 from watchdogd.remediation.models import ActionOutcome, ActionRecord, ActionTask, incident_as_json
 from watchdogd.stacks import stack_collection, stack_summary
@@ -149,7 +150,8 @@ def _stacks(task: ActionTask) -> ActionOutcome:
         note = taken.notes[0] if taken.notes else "no process was found"
         why = stack_summary.unreadable(taken.folded) or (note.what if isinstance(note, Problem) else note)
         said = "; ".join([*taken.notes, *split_lines(text)[:1]])
-        return ActionOutcome(said, text, ok=False, short="no stacks", why=why)
+        then = (Advice.of(note),) if isinstance(note, Problem) and note.fix else ()
+        return ActionOutcome(said, text, ok=False, short="no stacks", why=why, then=then)
     notes = f" ({'; '.join(taken.notes)})" if taken.notes else ""
     summary = stack_summary.summary(taken.folded) + notes
     try:
@@ -173,11 +175,17 @@ def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
         troubles = [*pressed.failed, *switches.unseen_by(switch, pressed)]
         said = "; ".join([*done, *troubles])
         short = f"{switch.name} pressed by watchdogd" if pressed.made else f"{switch.name} was set already"
-        return ActionOutcome(
-            said, ok=not troubles, short=f"{short}, but {troubles[0]}" if troubles else short
-        )
+        if troubles:
+            return ActionOutcome(said, ok=False, short=f"{short}, but {troubles[0]}")
+        return ActionOutcome(said, short=short, then=(_cleared(kind, run.name),))
 
     return press
+
+
+def _cleared(kind: str, run: str) -> Advice:
+    """Return how to take back that a switch was pressed."""
+    back = "To let its jobs run again:" if kind == "kill" else "To take it back:"
+    return Advice(back, f"watchdogd {kind}-switch {shlex.quote(run)} --clear")
 
 
 def _exec(task: ActionTask) -> ActionOutcome:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from watchdogd.batch import live_job, scontrol, sinfo, slurm, slurmtext
+from watchdogd.batch import commands, live_job, scontrol, sinfo, slurm, slurmtext
 from watchdogd.batch.live_job import LiveJob
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
@@ -23,7 +23,8 @@ from watchdogd.home import suspect_nodes, switches
 from watchdogd.home.file_trust import distrust, team_of
 from watchdogd.home.suspect_nodes import ListedNode
 from watchdogd.home.touchfile import finished
-from watchdogd.plugin import Job, Run
+from watchdogd.plugin import Advice, Job, Run
+from watchdogd.plugins.job_liveness import liveness_wording
 from watchdogd.remediation import node_exclusion
 from watchdogd.remediation.models import ActionOutcome, ActionTask
 from watchdogd.remediation.node_exclusion import NodeExclusion
@@ -44,6 +45,7 @@ LINES = {
     ("cancel-pending", "pbs"): ("qdel",),
 }
 """The command for each batch system; the job comes last."""
+_RELEASE = {"slurm": "scontrol release", "pbs": "qrls"}
 _OF_A_JOB = frozenset({"on_hang", "on_spike", "on_memory"})
 """Keys whose incidents are about the job that ran."""
 _DEADLINE = 30.0
@@ -104,7 +106,7 @@ def _leave_out(task: ActionTask, job: Job, most: int) -> ActionOutcome:
     said = (
         f"without {', '.join(without)}" if without else "" if nodes else "no node is under strong suspicion"
     )
-    return ActionOutcome("; ".join(filter(None, [said, found.said])))
+    return ActionOutcome("; ".join(filter(None, [said, found.said])), then=_usable_again(without))
 
 
 def _fitting(
@@ -160,11 +162,18 @@ def _to_waiting(what: str, done: str, task: ActionTask) -> ActionOutcome:
             said.remove(_named(job))
             failed.append(f"{_line(words, job)}: {answer.complaint()}")
     orders = [f"{', '.join(said)} {'is' if len(said) == 1 else 'are'} {done}"] if said else []
-    release = [f"go on with: scontrol release {' '.join(shlex.quote(job.handle) for job in mine)}"]
-    again = release if what == "hold" and said and run.backend == "slurm" else []
+    handles = " ".join(shlex.quote(job.handle) for job in mine)
+    then = (_waiting_again(what, run, handles),)
     jobs = f"{len(said)} waiting job{'s' if len(said) != 1 else ''}"
     short = f"{jobs} {done}" + (f", {len(failed)} not" if failed else "")
-    return ActionOutcome("; ".join([*orders, *failed, *again]), ok=not failed, short=short)
+    return ActionOutcome("; ".join([*orders, *failed]), ok=not failed, short=short, then=then if said else ())
+
+
+def _waiting_again(what: str, run: Run, handles: str) -> Advice:
+    """Return how to take it back that waiting jobs were held or cancelled."""
+    if what == "hold":
+        return Advice("To let them start:", f"{_RELEASE[run.backend]} {handles}")
+    return Advice("To start them again, submit them again.")
 
 
 def resubmit(task: ActionTask) -> ActionOutcome:
@@ -178,7 +187,7 @@ def resubmit(task: ActionTask) -> ActionOutcome:
     if found:
         return ActionOutcome(
             f"not needed: {_named(found[0])} is in the queue",
-            short=f"{_named(found[0])} is in the queue already",
+            short=f"{script.name} not submitted: in the queue already, {_named(found[0])}",
         )
     reason = distrust(script, team_of(task.home.path))
     if reason:
@@ -199,7 +208,13 @@ def resubmit(task: ActionTask) -> ActionOutcome:
     why = refused or exclusion.refused
     but = f"; it leaves no node out: {why}" if why else f"; {exclusion.said}" if exclusion.said else ""
     submitted = f"submitted as job {job_id}{without}{but}"
-    return ActionOutcome(f"{script} is {submitted}", short=f"{script.name} {submitted}")
+    then = (_cancelled(run, job_id), *(() if refused else _usable_again(left)))
+    return ActionOutcome(f"{script} is {submitted}", short=f"{script.name} {submitted}", then=then)
+
+
+def _cancelled(run: Run, job_id: str) -> Advice:
+    """Return how to take it back that a script was submitted."""
+    return Advice("To cancel it:", commands.of(run.backend).end.format(id=shlex.quote(job_id)))
 
 
 def _demand(script: str) -> tuple[str, int, str]:
@@ -251,11 +266,31 @@ def _tell_batch_system(what: str, task: ActionTask, run: Run) -> ActionOutcome:
         return ActionOutcome(f"{line}: {why}", ok=False, why=why, by_hand=line)
     done = "requeued" if what == "requeue" else "cancelled"
     outcome = f"{_named(job)}{f' on {job.nodes}' if job.nodes else ''} is {done}"
-    short, exclusion = f"{_named(job)} {done}", task.record.action.exclusion
+    short, exclusion = f"its job {done}", task.record.action.exclusion
+    then = _way_back(what, run, job)
     if exclusion is None:
-        return ActionOutcome(outcome, short=short)
+        return ActionOutcome(outcome, short=short, then=then)
     left_out = _leave_out(task, job, exclusion.most)
-    return ActionOutcome(f"{outcome}, {left_out.text}", ok=left_out.ok, short=f"{short}, {left_out.text}")
+    said = f"{outcome}, {left_out.text}", f"{short}, {left_out.text}"
+    return ActionOutcome(said[0], ok=left_out.ok, short=said[1], then=(*then, *left_out.then))
+
+
+def _way_back(what: str, run: Run, job: Job) -> tuple[Advice, ...]:
+    """Return how to take it back that a job was requeued or cancelled."""
+    if what == "requeue":
+        line = commands.of(run.backend).hold.format(id=shlex.quote(job.handle))
+        return (Advice("To keep it from starting again:", line),)
+    if run.backend != "slurm":
+        return (Advice("To start it again, submit it again."),)
+    return (liveness_wording.submitted_as(job.raw_id),)
+
+
+def _usable_again(nodes: Iterable[str]) -> tuple[Advice, ...]:
+    """Return how to let later jobs run on nodes that were left out."""
+    return tuple(
+        Advice(f"To let later jobs use {node} again:", f"watchdogd nodes --remove {shlex.quote(node)}")
+        for node in nodes
+    )
 
 
 def _words_for(what: str, run: Run) -> tuple[str, ...]:

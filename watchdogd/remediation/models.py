@@ -94,7 +94,7 @@ class ActionRecord:
     `trigger`: the key that asked for it (`on_hang`), empty for evidence. Times: seconds since the epoch.
     `state`: `begun`, `done`, `failed`, `skipped` (never begun, and why) or `lost` (not known whether done).
     `short`: the outcome in a first line. `why`: the reason of a failure. `by_hand`: the command that does it.
-    `owed`: it was not reported yet.
+    `then`: what a person can do after it, first of all to take it back. `owed`: it was not reported yet.
     """
 
     incident: int
@@ -109,6 +109,7 @@ class ActionRecord:
     owed: bool = False
     why: str = ""
     by_hand: str = ""
+    then: tuple[Advice, ...] = ()
 
     @property
     def key(self) -> tuple[int, str, str]:
@@ -126,22 +127,26 @@ class ActionRecord:
 
     @property
     def said(self) -> ActionWords:
-        """Return its outcome in a first line: `job 501 requeued`, `requeue FAILED: access denied`."""
+        """Return its outcome in a first line: `its job requeued`, `requeue FAILED: access denied`."""
         kind = self.action.kind
         if self.state == LOST:
             return ActionWords(f"not known whether {_DEEDS.get(kind, f'{self.action.label} was done')}")
         if self.short:
             return ActionWords(self.short, self.why)
         if self.action == EVIDENCE and self.state == DONE:
-            return ActionWords("evidence saved", self.outcome)
+            return ActionWords("evidence saved")
         verdict = {DONE: "done", FAILED: "FAILED", SKIPPED: "not done"}
         return ActionWords(f"{self.action.name} {verdict.get(self.state, 'begun')}", self.why or self.outcome)
 
-    def advice(self, job_name: str) -> Advice | None:
-        """Return what to do by hand if it was not done, or may not have been."""
-        if self.state not in (FAILED, SKIPPED, LOST):
-            return None
-        own = {"stacks": "stacks", "kill-switch": "kill-switch", "save-switch": "save-switch"}
+    def advice(self, job_name: str) -> tuple[Advice, ...]:
+        """Return the way back of what was done, and what to do if it was not done, or may not have been."""
+        if self.then or self.state not in (FAILED, SKIPPED, LOST):
+            return self.then
+        undone = self._undone(job_name)
+        return (undone,) if undone else ()
+
+    def _undone(self, job_name: str) -> Advice | None:
+        own = {"kill-switch": "kill-switch", "save-switch": "save-switch"}
         sentence = f"To do it by hand ({self.action.name}):"
         if self.by_hand:
             return Advice(sentence, self.by_hand)
@@ -164,7 +169,8 @@ class ActionRecord:
         said = kept["action"]
         exclusion = Exclusion(**said["exclusion"]) if said.get("exclusion") else None
         action = Action(str(said["kind"]), tuple(map(str, said["words"])), exclusion)
-        return cls(**{**kept, "action": action})
+        then = tuple(Advice(**each) for each in kept.get("then", ()))
+        return cls(**{**kept, "action": action, "then": then})
 
     @property
     def deed(self) -> str:
@@ -210,8 +216,9 @@ class ActionTask:
 class ActionOutcome:
     """Outcome in one line, with further lines of evidence; `ok` is False for a failure.
 
-    `short`: the outcome in a first line (`job 501 requeued`), by default `text`. For a failure, `why` is the
-    reason in a few words and `by_hand` the command that does it.
+    `short`: the outcome in a first line (`its job requeued`), by default `text`. For a failure, `why` is the
+    reason in a few words and `by_hand` the command that does it. `then`: what a person can do after it, first
+    of all to take it back.
     """
 
     text: str
@@ -220,6 +227,7 @@ class ActionOutcome:
     short: str = ""
     why: str = ""
     by_hand: str = ""
+    then: tuple[Advice, ...] = ()
 
 
 def incident_as_json(task: ActionTask) -> dict[str, Any]:

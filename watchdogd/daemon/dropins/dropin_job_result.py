@@ -45,17 +45,19 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResu
     for job in jobs:
         reason = pending_reasons.judge(job.reason, job.state)
         if job.waiting and reason.wait is not pending_reasons.Wait.PASSES:
-            never = f"job {job.handle} will not start ({job.reason}): {reason.why}"
+            never = f"its job will not start ({job.reason}): {reason.why}, job {job.handle}"
             return JobResult(Status.WARNING, f"{never}: {reason.fix_for(job.handle)}")
     running = [job for job in jobs if not job.waiting]
     if running:
         first = min(running, key=lambda job: job.started_at or now)
         since = f" for {age(now - first.started_at)}" if first.started_at else ""
         return JobResult(Status.OK, f"job {job_id} runs{since} on {first.nodes or 'a node'}")
-    waits = f"job {job_id} waits ({jobs[0].reason or 'no reason given'})"
+    why = jobs[0].reason or "no reason given"
+    waits = f"job {job_id} waits ({why})"
     since_when = min((job.submitted_at for job in jobs if job.submitted_at), default=now)
     if now - since_when > max(every, PATIENCE):
-        return JobResult(Status.WARNING, f"{waits} for {age(now - since_when)}, none is submitted beside it")
+        late = f"its job has waited for {age(now - since_when)} ({why}), none is submitted beside it"
+        return JobResult(Status.WARNING, f"{late}, job {job_id}")
     return JobResult(Status.OK, waits)
 
 
@@ -73,10 +75,10 @@ def over(endings: Sequence[Ending], job_id: str) -> JobResult:
         took = f" after {age(lasted)}" if lasted is not None else ""
         return JobResult(Status.OK, f"job {job_id} ended well{took}, at {local_time(last)}")
     if len(endings) == 1:
-        return JobResult(Status.CRITICAL, f"job {job_id} {_how(failed[0])}, at {local_time(last)}")
-    some = ", ".join(f"{ending.id} {_how(ending)}" for ending in failed[:_SHOWN])
+        return JobResult(Status.CRITICAL, f"{_how(failed[0])}, job {job_id}, at {local_time(last)}")
+    some = ", ".join(f"{_how(ending)}, {ending.id}" for ending in failed[:_SHOWN])
     more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
-    how_many = f"{len(failed)} of {len(endings)} tasks of job {job_id} did not end well"
+    how_many = f"{len(failed)} of {len(endings)} tasks of its job did not end well"
     return JobResult(Status.CRITICAL, f"{how_many}: {some}{more}, at {local_time(last)}")
 
 
@@ -91,4 +93,4 @@ def worse(end: JobResult, present: JobResult) -> JobResult:
 def _how(ending: Ending) -> str:
     where = f" on {ending.nodes}" if ending.nodes else ""
     took = f" after {age(ending.lasted)}" if ending.lasted is not None else ""
-    return f"{ending.how}{where}{took}"
+    return f"{ending.how}{took}{where}"
