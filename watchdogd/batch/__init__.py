@@ -1,1 +1,1 @@
-"""Batch systems (Slurm, PBS) as they are asked: queue, accounting and nodes, and their answers as values."""
+"""Batch systems (Slurm, PBS, plain processes): queue, accounting and nodes as values."""

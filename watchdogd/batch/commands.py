@@ -1,4 +1,4 @@
-"""The batch system of this machine, and its commands about a job as people type them."""
+"""Batch system of this machine, and its commands for a job as a user types them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BatchCommands:
-    """Commands of a batch system about a job.
+    """Commands for a job; empty where the system has none.
 
-    They end it, have it start again, let a suspended one go on, hold a waiting one, or show more: its start,
-    its earlier attempts, its state.
+    `estimate` shows its expected start, `earlier` its
+    earlier attempts, `look` its state.
     """
 
     end: str
-    requeue: str
-    resume: str
-    hold: str
-    estimate: str
-    earlier: str
-    look: str
-    rename: str
+    requeue: str = ""
+    resume: str = ""
+    hold: str = ""
+    estimate: str = ""
+    earlier: str = ""
+    look: str = ""
+    rename: str = ""
 
 
 SLURM_COMMANDS = BatchCommands(
@@ -44,22 +44,13 @@ PBS_COMMANDS = BatchCommands(
     look="qstat -f {id}",
     rename="qalter -N {name} {id}",
 )
-PROCESS_COMMANDS = BatchCommands(
-    end="kill {id}",
-    requeue="",
-    resume="kill -CONT {id}",
-    hold="",
-    estimate="",
-    earlier="",
-    look="",
-    rename="",
-)
+PROCESS_COMMANDS = BatchCommands(end="kill {id}", resume="kill -CONT {id}")
 
 
 def here() -> str:
-    """Return the batch system whose commands this machine has: slurm, pbs, or none.
+    """Return the batch system of this machine: slurm, pbs, or none.
 
-    Grid Engine has a qstat too, which answers otherwise; it is known by its qconf.
+    Grid Engine has another qstat; it is known by its qconf.
     """
     if shutil.which("squeue"):
         return "slurm"
@@ -67,5 +58,5 @@ def here() -> str:
 
 
 def of(backend: str) -> BatchCommands:
-    """Return the commands of a batch system; Slurm's where it is unknown."""
+    """Return the commands of a batch system; Slurm's for an unknown one."""
     return {"pbs": PBS_COMMANDS, "process": PROCESS_COMMANDS}.get(backend, SLURM_COMMANDS)

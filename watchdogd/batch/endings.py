@@ -1,7 +1,4 @@
-"""End of a job, as accounting has it, and in words.
-
-All times are seconds since the epoch; None: the system did not say.
-"""
+"""End of a job as accounting reports it. Times are seconds since the epoch; None: not reported."""
 
 from __future__ import annotations
 
@@ -10,17 +7,17 @@ from dataclasses import dataclass
 from watchdogd.batch.models import OWN_MARK, PLACED_STATES, WAITING_STATES
 
 _NO_OUTPUT = 53
-"""Slurm's own mark in place of a signal (`0:53`): the job's files could not be opened (22.05: tried)."""
+"""Slurm's code in place of a signal (`0:53`): the job's files could not be opened (tested with 22.05)."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """A job as accounting remembers it; `ended_at` is None while it lives.
+    """Record of a job in accounting; `ended_at` is None while it lives.
 
-    `state` is the bare word (CANCELLED, without `by 1000`), `cancelled_by` the user of a CANCELLED one,
-    `exit_code` and `signal` the two halves of Slurm's `3:0`. `step` is how one of its steps has ended, where
-    that says more than the job's own end (`step 0: OUT_OF_MEMORY`), or empty. `outputs` are the files of its
-    script's output (StdOut, StdErr), of a bad end, where the controller knew it still.
+    `state` is one word (CANCELLED, without `by 1000`), `cancelled_by` the user of a CANCELLED one,
+    `exit_code` and `signal` the two halves of Slurm's `3:0`. `step`: end of one of its steps, where that says
+    more than the job's own (`step 0: OUT_OF_MEMORY`), or empty. `outputs`: paths of StdOut and StdErr of a
+    failed job, where the controller still knows them.
     """
 
     id: str
@@ -43,7 +40,7 @@ class Ending:
 
     @property
     def over(self) -> bool:
-        """True for the end of a job, also in an unknown word (a newer Slurm's).
+        """Return whether the job has ended, in a known or unknown state.
 
         A REQUEUED record is the end of one attempt only.
         """
@@ -51,15 +48,12 @@ class Ending:
 
     @property
     def well(self) -> bool:
-        """True where it succeeded, by its exit code."""
+        """Return whether the job succeeded, by its exit code."""
         return self.state == "COMPLETED" and not self.exit_code and not self.signal
 
     @property
     def how(self) -> str:
-        """The end in words: `FAILED (exit 3)`, `CANCELLED by bob`, `FAILED by signal 9`.
-
-        With a step's end that says more: `FAILED (exit 77; step 0: OUT_OF_MEMORY)`.
-        """
+        """Describe the end: `CANCELLED by bob`, `FAILED (exit 77; step 0: OUT_OF_MEMORY)`."""
         if self.signal == _NO_OUTPUT and not self.exit_code:
             return f"{self.state}, since its output file (--output, --error) could not be opened"
         more = f"exit {self.exit_code}" if self.exit_code and not self.cancelled_by else ""
@@ -71,17 +65,17 @@ class Ending:
         """Return ` by bob`, ` by signal 9`, or empty."""
         if self.cancelled_by:
             return f" by {self.cancelled_by}"
-        real = self.signal is not None and 0 < self.signal <= 64  # 125 is Slurm's own mark: out of memory
+        real = self.signal is not None and 0 < self.signal <= 64  # 125 is Slurm's own code: out of memory
         return f" by signal {self.signal}" if real and not self.exit_code else ""
 
     @property
     def lasted(self) -> float | None:
-        """Seconds from start to end; None where it never started, or still runs."""
+        """Return the seconds from start to end; None where it never started, or still runs."""
         if self.started_at is None or self.ended_at is None:
             return None
         return max(self.ended_at - self.started_at, 0.0)
 
     @property
     def own(self) -> bool:
-        """True for watchdogd's own links and drop-ins."""
+        """Return whether it is one of watchdogd's own links and drop-in jobs."""
         return self.comment.startswith(OWN_MARK)

@@ -1,4 +1,4 @@
-"""The running job of a run, and its nodes."""
+"""Running jobs of a run, and their nodes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _REACHABLE = WORKING_STATES | PAUSED_STATES
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """A run and its running jobs, newest first; more than one where it runs several at once.
+    """A run and its running jobs, newest first.
 
-    `gpus_configured` is the run's `gpus_per_node`, None where it names none.
+    `gpus_configured`: the run's `gpus_per_node`, or None.
     """
 
     run: Run
@@ -36,14 +36,14 @@ class LiveJob:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names of its nodes, in Slurm's order."""
+        """Return the names of its nodes, in Slurm's order."""
         return slurmtext.expand_hostlist(self.job.nodes)
 
 
 def find(home: Home, name: str) -> LiveJob:
-    """Return the run with its living jobs.
+    """Return the run with its running jobs.
 
-    WatchdogError where there is no such run or no living job of it, SlurmSilentError without an answer.
+    WatchdogError where there is no such run or no running job, SlurmSilentError without an answer.
     """
     config = load(home, pressing=True)
     section = config.run(name)
@@ -54,10 +54,9 @@ def find(home: Home, name: str) -> LiveJob:
 def locate(
     run: Run, users: frozenset[str], gpus_per_node: int | None = None, uid: int | None = None
 ) -> LiveJob:
-    """Return a given run with its living jobs.
+    """Return a run with its running jobs.
 
-    Where it names no users, `users` are those whose jobs count, and `uid` (None: one's own) is whose
-    processes.
+    Where it names no users, jobs of `users` and processes of `uid` (None: one's own) count.
     """
     users = run.users or users
     seen = _look(run, users, uid)
@@ -72,9 +71,9 @@ def locate(
 
 
 def queued(run: Run, users: frozenset[str]) -> tuple[Job, ...]:
-    """Return the run's jobs that live, waiting or running; SlurmSilentError where nobody knows.
+    """Return the run's waiting and running jobs; SlurmSilentError where they are unknown.
 
-    An empty queue is asked for twice: a busy controller can time out with that.
+    An empty queue is read twice: squeue of a busy controller can time out with an empty answer.
     """
     users = run.users or users
     for _ in range(2):
@@ -88,7 +87,7 @@ def queued(run: Run, users: frozenset[str]) -> tuple[Job, ...]:
 
 
 def gpus(live: LiveJob) -> Mapping[str, int]:
-    """Return the GPUs of each host: as they were allocated, else as the run is configured. SlurmError."""
+    """Return the GPUs of each host, as allocated or else as configured. SlurmError."""
     configured = live.gpus_configured or 0
     if live.run.backend == "process":
         return dict.fromkeys(live.hosts, configured)
@@ -102,7 +101,7 @@ def gpus(live: LiveJob) -> Mapping[str, int]:
 
 
 def _look(run: Run, users: frozenset[str], uid: int | None = None) -> Snapshot:
-    """Return the living jobs; no name is requested, so accounting is not asked."""
+    """Return a snapshot without names, for which accounting is not asked."""
     now = time.time()
     if run.backend == "process":
         return processes.look([run], QUERY_DEADLINE, now, uid)
@@ -112,7 +111,7 @@ def _look(run: Run, users: frozenset[str], uid: int | None = None) -> Snapshot:
 
 
 def _waiting(seen: Snapshot, name: str, users: frozenset[str], backend: str) -> str:
-    """Return what exists in place of a running job, in words."""
+    """Describe what there is instead of a running job."""
     if backend == "process":
         return "no process matches its pid_file or command"
     waiting = sum(job.tasks for job in seen.jobs or () if job.name == name and job.waiting and not job.own)

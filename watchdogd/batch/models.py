@@ -1,6 +1,6 @@
-"""A job in the queue as a batch system reports it, and the words for its states.
+"""A job in the queue, and the batch system's words for states.
 
-All times are seconds since the epoch; None: the system did not say.
+Times are seconds since the epoch; None: not reported.
 """
 
 from __future__ import annotations
@@ -9,55 +9,37 @@ import re
 from dataclasses import dataclass
 
 OWN_MARK = "watchdogd:"
-"""Jobs that watchdogd itself submits bear `--comment=watchdogd:HOME-ID`."""
-WAITING_STATES = frozenset(
-    {
-        "EXPEDITING",
-        "LAUNCH_FAILED",
-        "PENDING",
-        "REQUEUED",
-        "REQUEUE_FED",
-        "REQUEUE_HOLD",
-        "RESV_DEL_HOLD",
-        "SPECIAL_EXIT",
-    }
-)
-"""Long words of squeue for a job that has no nodes (yet, or again)."""
+"""Prefix of the comment of watchdogd's own jobs: `--comment=watchdogd:HOME-ID`."""
+WAITING_STATES = frozenset((
+    "EXPEDITING", "LAUNCH_FAILED", "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD",
+    "SPECIAL_EXIT",
+))  # fmt: skip
+"""squeue's long words for a job without nodes."""
 WORKING_STATES = frozenset({"RUNNING", "RESIZING", "SIGNALING", "UPDATE_DB"})
-"""Words for a job whose processes run; all but the first are flags that hide it for as long as they last."""
+"""Words for a job whose processes run; all but the first are flags that hide it while they last."""
 STARTING_STATES = frozenset({"CONFIGURING", "POWER_UP_NODE", "RECONFIG_FAIL"})
-"""Words for a job whose nodes are still being made ready."""
+"""Words for a job whose nodes are being prepared."""
 PAUSED_STATES = frozenset({"STOPPED", "SUSPENDED"})
-"""Words for a job whose processes stand still."""
+"""Words for a job whose processes are stopped."""
 ENDING_STATES = frozenset({"COMPLETING", "STAGE_OUT"})
-"""Words for a job that is over, and has not left its nodes yet."""
+"""Words for a job that has ended, but not left its nodes."""
 PLACED_STATES = WORKING_STATES | STARTING_STATES | PAUSED_STATES | ENDING_STATES
-"""Words for a job that has nodes. With those that wait and those that are over these are all that Slurm
-documents up to 25.11 (Job State Codes: base states and flags)."""
-ENDED_STATES = frozenset(
-    {
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "REVOKED",
-        "TIMEOUT",
-    }
-)
-"""Words for a job that is over; the controller keeps it for MinJobAge (300 s by default)."""
+"""Words for a job with nodes. With waiting and ended ones these are all that Slurm documents up to 25.11 (Job
+State Codes: base states and flags)."""
+ENDED_STATES = frozenset((
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+    "REVOKED", "TIMEOUT",
+))  # fmt: skip
+"""Words for an ended job; the controller keeps it for MinJobAge (300 s by default)."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A line of the queue: a job, a task of an array, the waiting rest of an array, or a het component.
+    """Line of the queue: a job, a task of an array, the waiting rest of an array, or a het component.
 
-    `id` is what people see (`88_3`, `88_[4-9%1]`, `123+0`), `raw_id` the number that `srun --jobid` and the
-    records go by; scancel and scontrol want `handle`. `state` is Slurm's long word without flags (RUNNING,
-    PENDING ...). `expected_nodes` are those on which the scheduler means to start a job that waits.
+    `id` is what users see (`88_3`, `88_[4-9%1]`, `123+0`), `raw_id` the number for `srun --jobid` and
+    accounting; scancel and scontrol need `handle`. `state` is Slurm's long word without flags (RUNNING,
+    PENDING). `expected_nodes`: nodes on which the scheduler plans to start a waiting job.
     """
 
     id: str
@@ -85,7 +67,7 @@ class Job:
 
     @property
     def waiting(self) -> bool:
-        """True while it has no nodes: its start is to come."""
+        """Return whether it has no nodes yet."""
         return self.state in WAITING_STATES
 
     @property
@@ -98,29 +80,29 @@ class Job:
 
     @property
     def leaving(self) -> bool:
-        """True where the job is over and being cleared away: nothing more is expected of it."""
+        """Return whether it has ended and is being cleaned up."""
         return self.state in ENDING_STATES
 
     @property
     def strange(self) -> bool:
-        """True where its state is unknown here: a newer Slurm's."""
+        """Return whether its state is unknown, as of a newer Slurm."""
         return not (self.waiting or self.placed or self.ended)
 
     @property
     def handle(self) -> str:
-        """The id that scancel and scontrol take for this job alone (a het job as a whole), to be quoted.
+        """Return the id for scancel and scontrol of this job alone (a het job as a whole), to be quoted.
 
-        Measured on 22.05: scancel of an array task's raw id does nothing, with exit 0, and that of the last
+        Tested with 22.05: scancel of an array task's raw id does nothing, with exit 0, and that of the last
         task, whose raw id is the array's, cancels the whole array.
         """
         return re.sub(r"%\d+(?=\]$)|\+\d+$", "", self.id)
 
     @property
     def ended(self) -> bool:
-        """True where the controller still lists the job although it is over."""
+        """Return whether it has ended, though the controller still lists it."""
         return self.state in ENDED_STATES
 
     @property
     def own(self) -> bool:
-        """True for watchdogd's own links and drop-ins: they never count as anybody's run."""
+        """Return whether it is one of watchdogd's own links and drop-in jobs, which belong to no run."""
         return self.comment.startswith(OWN_MARK)

@@ -1,10 +1,9 @@
-"""Processes on every node of a job, through Slurm's own launcher, under one deadline for all.
+"""Processes on every node of a job, started by srun, with one deadline for all.
 
-`srun --jobid --overlap` shares what the job has and takes nothing from it: with `--gres=none` a step would
-not see the GPUs where ConstrainDevices holds. That is for a Slurm before 20.11 alone, which knows no
-`--overlap`, and whose steps share all but generic resources by themselves. Slurm starts steps only for the
-job's owner (measured on 22.05: even root is refused). Inherited SLURM_* variables would make it hang:
-`command.environment` drops them.
+`srun --jobid --overlap` shares the job's resources; with `--gres=none` a step would not see the GPUs where
+ConstrainDevices is set. That option is for Slurm before 20.11, which has no `--overlap` and whose steps share
+all but generic resources. Slurm starts steps only for the job's owner (tested with 22.05: not even for root).
+Inherited SLURM_* variables would make srun hang: `command.environment` removes them.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _LAUNCH = re.compile(r"[Tt]ask launch for \S+ failed on node (\S+): (.*)")
 _NOISE = re.compile(r"srun: (?:error: )?(?:Job step aborted|Timed out waiting|Terminating|Force Terminated)")
 _NO_OVERLAP = re.compile(r"unrecognized option '?--overlap")
 _STARTING = 1.5
-"""Seconds for which a second attempt is still worth while."""
+"""Seconds that must be left for a second attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOutputs:
-    """Outputs of the nodes: whole texts by node; nodes without one, each with the reason.
+    """Outputs by node, and nodes without one, each with the reason.
 
-    `denied`: Slurm starts no step for us in this job. `trouble`: why nothing could be asked at all.
+    `denied`: Slurm starts no step of this user in the job. `trouble`: why no node could be asked.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -43,11 +42,10 @@ class NodeOutputs:
 
 
 def run_on_nodes(job: str, nodes: Collection[str], argv: Sequence[str], *, deadline: float) -> NodeOutputs:
-    """Run `argv` once on each of `nodes` of the job with this raw id, all at once, for `deadline` seconds.
+    """Run `argv` on each of these nodes of the job with this raw id, all at once, for `deadline` seconds.
 
-    `argv` prints `@@ node NAME` ($SLURMD_NODENAME) first. It has to end by itself: what hangs in a node's
-    kernel is left behind. A node that cannot be started on stops the others' start: they are asked again
-    without it.
+    `argv` must print `@@ node NAME` ($SLURMD_NODENAME) first, and must end by itself: what hangs in a node's
+    kernel is left behind. A node that cannot start it stops the start on all: srun runs again without it.
     """
     until = time.monotonic() + deadline
     texts: dict[str, str] = {}
@@ -71,7 +69,7 @@ def run_on_nodes(job: str, nodes: Collection[str], argv: Sequence[str], *, deadl
 
 
 def _nothing(answer: command.Answer, nodes: Sequence[str], silent: Mapping[str, str]) -> NodeOutputs:
-    """Return the result where not one node could be asked."""
+    """Return the result where no node could be asked."""
     if _DENIED.search(answer.errors):
         return NodeOutputs(denied=True, trouble=reason(answer.errors))
     if answer.silent and answer.failure is not Failure.UNSTARTED:
@@ -101,7 +99,7 @@ def _srun(job: str, nodes: Sequence[str], argv: Sequence[str], sharing: str) -> 
 
 
 def _texts(output: str) -> dict[str, str]:
-    """Return the texts by node, from lines that are mixed and labelled with their task's number."""
+    """Return the outputs by node, from mixed lines labelled with task numbers."""
     tasks: dict[str, list[str]] = defaultdict(list)
     for line in split_lines(output):
         if match := _LABELLED.match(line):
@@ -112,6 +110,6 @@ def _texts(output: str) -> dict[str, str]:
 
 
 def reason(errors: str) -> str:
-    """Return the first line of srun's that says why."""
+    """Return srun's first line that gives a reason."""
     lines = [line.strip() for line in split_lines(errors) if line.strip() and not _NOISE.match(line)]
     return lines[0] if lines else ""

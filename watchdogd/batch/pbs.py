@@ -1,4 +1,4 @@
-"""PBS asked once a round, for all runs: one qstat, and one more about jobs that have left it."""
+"""PBS, asked once a round for all runs: one qstat, and one more for jobs that have left the queue."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from watchdogd.system import command
 from watchdogd.system.account import own_name
 
 FORGET = 1800.0
-"""Seconds for which a job whose end is unknown is asked after."""
+"""Seconds for which a vanished job's end is asked for."""
 _ASKED_AFTER = 20
 _PRIVATE = re.compile(r"^[ \t]*+query_other_jobs\s*=\s*False\s*$", re.MULTILINE | re.IGNORECASE)
 _REFUSED = ("usage", "option", "conflicting")
-"""Words with which a qstat that knows no JSON (TORQUE's, PBS Pro before 14) refuses to print it."""
+"""Words with which a qstat without JSON (TORQUE's, PBS Pro before 14) rejects the option."""
 
 
 def look(
@@ -31,11 +31,11 @@ def look(
     now: float,
     sought: Collection[str] | None = None,
 ) -> Snapshot:
-    """Return what lives of `users`, and how what lived before (`known`, by its id) has ended.
+    """Return the living jobs of `users`, and the ends of those in `known` (last seen, by id).
 
-    `wanted` are the names of the runs that are expected to live; all of it takes at most `deadline` seconds.
-    qstat lists everybody's jobs; whether it may is asked where a name is missing that is not in `sought`.
-    Never raises: trouble stands in the Snapshot.
+    `wanted`: names of the runs that should be alive; `deadline`: seconds for all of it. Where a name is
+    missing that is not in `sought`, the server is asked whether it hides other users' jobs. Never raises:
+    trouble is in the Snapshot.
     """
     until = time.monotonic() + deadline
     names, people = frozenset(wanted), frozenset(users)
@@ -77,7 +77,7 @@ def look(
 
 
 def all_jobs(deadline: float) -> tuple[Job, ...]:
-    """Return all jobs that live. SlurmSilentError without an answer."""
+    """Return all living jobs. SlurmSilentError without an answer."""
     try:
         return qstat.jobs(_asked((), time.monotonic() + deadline))
     except UnreadableError as error:
@@ -85,7 +85,7 @@ def all_jobs(deadline: float) -> tuple[Job, ...]:
 
 
 def _private(until: float) -> bool:
-    """Return whether the server shows us only our own jobs (query_other_jobs)."""
+    """Return whether the server shows only one's own jobs (query_other_jobs)."""
     if os.geteuid() == 0:
         return False
     left = round(max(until - time.monotonic(), 0.1), 1)
@@ -100,9 +100,9 @@ def _history(ids: Iterable[str], until: float) -> tuple[Ending, ...]:
 
 
 def _asked(ids: Collection[str], until: float) -> dict[str, dict[str, str]]:
-    """Return what qstat says, in JSON where it knows it. UnreadableError where it does not answer or refuses.
+    """Return qstat's records, from JSON where it can print it. UnreadableError where it fails.
 
-    Of several ids it knows some and not others: then it says no, and lists those it knows.
+    With several ids of which it knows only some, it fails and lists those.
     """
     for form in (qstat.JSON, qstat.TEXT):
         left = round(max(until - time.monotonic(), 0.1), 1)

@@ -1,7 +1,7 @@
-"""Reasons for which a job waits, in Slurm's and PBS's words: those that pass by themselves, and fixes.
+"""Reasons for which a job waits, in Slurm's and PBS's words: whether they pass by themselves, and the fix.
 
-Words: slurm.h's job_state_reason and what squeue prints for it (22.05 to 24.11); PBS's holds as `qstat` here
-has them (`Hold_Types u`), and the comments of its scheduler.
+Words are those of slurm.h's job_state_reason as squeue prints them (22.05 to 24.11); of PBS, holds as `qstat`
+here words them (`Hold_Types u`), and the scheduler's comments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 class Wait(enum.Enum):
-    """Ways in which a wait ends: by itself, once its user lets it go, or never."""
+    """How a wait ends: by itself, when the user releases the job, or never."""
 
     PASSES = "passes"
     HELD = "held"
@@ -21,10 +21,10 @@ class Wait(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PendingReason:
-    """A judged reason: `why` in words, and what helps.
+    """Meaning of a reason: `why` in words, and the fix.
 
-    `fix` is the command, in which `{id}` stands for the job, `then` what is to be done after it; `by_admin`:
-    the administrators alone may give it.
+    `fix`: command with `{id}` for the job; `then`: what to do afterwards; `by_admin`: only administrators may
+    run it.
     """
 
     wait: Wait
@@ -35,13 +35,13 @@ class PendingReason:
 
     @property
     def sentence(self) -> str:
-        """Return what the command is for."""
+        """Return a sentence that introduces the command."""
         if self.by_admin:
             return "Ask the cluster's administrators to do this:"
         return f"Cancel it, {self.then}:" if self.then else "To let it start:"
 
     def fix_for(self, job_id: str) -> str:
-        """Return what helps in one line."""
+        """Return the fix in one line."""
         typed = self.fix.format(id=job_id)
         if self.by_admin:
             return f"ask the cluster's administrators to '{typed}'"
@@ -109,17 +109,17 @@ _LIKE = (
         PendingReason(Wait.NEVER, "the budget that its limit counts is used up", *_LIMIT),
     ),
 )
-"""Reasons of one kind by their words: the first that fits counts. Group minutes and group wall time are
-budgets: used up, they come back only as the usage decays."""
+"""Reasons by pattern; the first match counts. Group minutes and wall time are budgets, which come back only
+as usage decays."""
 _NOT_PERMITTED = re.compile(r"Job's[ _](account|QOS)[ _]not[ _]permitted[ _]")
-"""`Job's account not permitted to use this partition (gpu allows a,b not c)`: slurmctld's own sentence."""
+"""slurmctld's sentence `Job's account not permitted to use this partition (gpu allows a,b not c)`."""
 _PBS_HELD = PendingReason(Wait.HELD, "held by its user", "qrls {id}")
 _PBS_KEPT = PendingReason(Wait.NEVER, "held by the system or an operator", "qrls -h so {id}", "", True)
 _PBS_NEVER = PendingReason(Wait.NEVER, "no node has what it asks for", "qdel {id}", "and submit it anew")
 
 
 def judge(reason: str, state: str = "PENDING") -> PendingReason:
-    """Return the meaning of a waiting job's reason; unknown words are taken to pass."""
+    """Return the meaning of a waiting job's reason; an unknown one is assumed to pass."""
     bare = reason.strip().strip("()")
     bare = bare.replace("_", " ") if bare.replace("_", " ") in _KNOWN else bare  # scontrol writes no spaces
     if state in _OF_STATES:

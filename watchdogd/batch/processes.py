@@ -1,10 +1,10 @@
 """Runs that are plain processes of this machine (`backend = "process"`), as a Snapshot like Slurm's.
 
-A run is the process in its `pid_file`, or all whose command line matches its `command`: of one's own alone,
-since a colleague's training on the same machine may bear the very same one, but of everybody for root, and
-where the run has a `user` (whoever asks picks those). Never the daemon itself, what it started, or who
-started it. Zombies are dead. A pid that is used anew is another Job: the
-start time is a part of `raw_id`, and a process younger than its pid file is not the one that was meant.
+A run is the process in its `pid_file`, or all whose command line matches its `command`. Only one's own
+processes count, since a colleague's training may have the same command line; those of all users for root, or
+where the run has a `user`. The daemon, its children and its parents never count, nor do zombies. A reused pid
+is another Job: the start time is part of `raw_id`, and a process younger than its pid file is not the one
+meant.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from watchdogd.system.number import count
 from watchdogd.system.smallfile import open_plain
 
 UNKNOWN = "UNKNOWN"
-"""`state` of a Job that stands for a run whose process cannot be looked for; `reason` says why."""
+"""State of a Job for a run whose process cannot be searched for; `reason` says why."""
 _INFO = ["pid", "username", "status", "create_time", "cmdline", "cwd"]
 _PID_FILE_LIMIT = 64
 _CLOCK_SLACK = 300.0
-"""Seconds by which the clock of the pid file's file server may differ from this machine's."""
+"""Seconds by which the clock of the pid file's server may differ from this machine's."""
 
 
 def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = None) -> Snapshot:
     """Return the living processes of `runs`, each named as its run, within `deadline` seconds. Never raises.
 
-    `uid` is whose processes count where a run names nobody; None: one's own.
+    `uid`: whose processes count where a run names nobody; None: one's own.
     """
     mine = os.geteuid() if uid is None else uid
     until = time.monotonic() + deadline
@@ -60,7 +60,7 @@ def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = Non
 
 
 def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> tuple[list[Job], list[Job]]:
-    """Return the run's processes and, where there is none, those of others that match."""
+    """Return the run's processes or, where there are none, matching ones of other users."""
     try:
         if run.pid_file:
             return list(_by_pid_file(run, lineage)), []
@@ -73,7 +73,7 @@ def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> tup
 
 
 def _own_ancestry() -> list[psutil.Process]:
-    """Return this process and those above it, as far as they are shown."""
+    """Return this process and its ancestors, as far as they are visible."""
     found = [psutil.Process()]
     try:
         while above := found[-1].parent():
@@ -84,7 +84,7 @@ def _own_ancestry() -> list[psutil.Process]:
 
 
 def _hides_others() -> bool:
-    """Return whether this machine hides the processes of others (proc(5), hidepid); root sees all."""
+    """Return whether this machine hides other users' processes (proc(5), hidepid); root sees all."""
     try:
         with open("/proc/1/cmdline", "rb"):
             return False
@@ -93,7 +93,7 @@ def _hides_others() -> bool:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Return whether such a process of another user exists that is not shown to us."""
+    """Return whether the process exists but is hidden."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -112,7 +112,7 @@ def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
         return
     number = text.partition("\n")[0].strip()
     if count(number) is None and number.isascii() and number.isdigit():
-        return  # no process has a number of so many digits
+        return  # more digits than any process id
     if count(number) is None:
         yield _unknown(run, f"{run.pid_file} holds no process id: {text[:40]!r}")
         return
@@ -133,7 +133,7 @@ def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
 
 
 def _by_command(run: Run, lineage: list[psutil.Process], until: float, uid: int | None) -> Iterator[Job]:
-    """Yield those that match, without what they started: data loaders bear the same command line."""
+    """Yield matching processes without their children, since data loaders have the same command line."""
     pattern, family = re.compile(run.command), _family(lineage)
     parents, matching = {}, []
     for process in psutil.process_iter([*_INFO, "ppid", "uids"]):
@@ -160,7 +160,7 @@ def _above(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
 
 
 def _job(run: Run, info: dict[str, Any]) -> Iterator[Job]:
-    """Yield the process as a Job, or nothing where it is dead."""
+    """Yield the process as a Job, unless it is dead."""
     if info["status"] in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
         return
     suspended = info["status"] in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
@@ -182,7 +182,7 @@ def _unknown(run: Run, reason: str) -> Job:
 
 
 def _family(lineage: list[psutil.Process]) -> frozenset[int]:
-    """Return this process and all above it, and what watchdogd's own among these have started."""
+    """Return the ids of this process and its ancestors, and of all children of watchdogd among them."""
     found = {process.pid for process in lineage}
     for process in lineage:
         try:
@@ -194,13 +194,13 @@ def _family(lineage: list[psutil.Process]) -> frozenset[int]:
 
 
 def _is_watchdogd(process: psutil.Process) -> bool:
-    """Return whether it is a worker, or the daemon above it, by its command line."""
+    """Return whether it is a worker or daemon, by its command line."""
     words = process.cmdline()[:4]
     return any(os.path.basename(word) == "watchdogd" or word.startswith("watchdogd.") for word in words)
 
 
 def _start_ticks(pid: int) -> str:
-    """Return when a process started in ticks since boot, proc(5): unlike a date, no clock step changes it."""
+    """Return a process's start in ticks since boot, proc(5), which no clock change affects."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
     except (OSError, IndexError):

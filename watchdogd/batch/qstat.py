@@ -1,9 +1,8 @@
 """`qstat -f` of PBS Professional, OpenPBS and TORQUE, as text or JSON, into Jobs and Endings.
 
-In text long values are broken in the middle of words: PBS goes on after a tab, TORQUE after eight blanks, and
-a value with a line break of its own without any indent. The JSON of PBS is not always JSON: environment
-variables appear in it with escapes that JSON does not know, and as numbers with leading zeros. Times are
-local and have no zone.
+In text, long values are broken within words: PBS continues after a tab, TORQUE after eight blanks, and a
+value with its own line break without indent. PBS's JSON may be invalid: environment variables have escapes
+that JSON does not know, and numbers with leading zeros. Times are local, without zone.
 """
 
 from __future__ import annotations
@@ -30,29 +29,21 @@ _FIELD = re.compile(r" {4}([A-Za-z_][\w.]*) = (.*)")
 _LONE_ESCAPE = re.compile(r'(\\[\\"/bfnrt]|\\u[0-9a-fA-F]{4})|\\')
 _LEADING_ZERO = re.compile(r'(":\s*)(-?0\d[\w.]*|-?\d+[A-Za-z_][\w.]*)(?=\s*[,}\n])')
 _MANY = re.compile(r"\[\](?=\.|$)")
-"""An array as a whole: `88[].server`; one of its subjobs is `88[3].server`."""
+"""Array as a whole: `88[].server`; a subjob is `88[3].server`."""
 _STATES = {
-    "R": "RUNNING",
-    "E": "COMPLETING",
-    "S": "SUSPENDED",
-    "U": "SUSPENDED",
-    "B": "RUNNING",
-    "Q": "PENDING",
-    "H": "PENDING",
-    "W": "PENDING",
-    "T": "PENDING",
-    "M": "PENDING",
-    "C": "COMPLETED",
-    "F": "COMPLETED",
-    "X": "COMPLETED",
-}
-"""PBS's letters in the words of Slurm that Job has; qstat(1B). B: an array of which some subjobs began."""
+    letter: state
+    for letters, state in {
+        "RB": "RUNNING", "E": "COMPLETING", "SU": "SUSPENDED", "QHWTM": "PENDING", "CFX": "COMPLETED",
+    }.items()
+    for letter in letters
+}  # fmt: skip
+"""PBS's letters and the words in Job; qstat(1B). B: an array of which some subjobs have begun."""
 _KILLED = {-29: "TIMEOUT", -27: "OUT_OF_MEMORY", -26: "OUT_OF_MEMORY"}
-"""JOB_EXEC_KILL_WALLTIME, _MEM and _VMEM of OpenPBS's job.h; other negative ones: it did not get to run."""
+"""JOB_EXEC_KILL_WALLTIME, _MEM and _VMEM in OpenPBS's job.h; other negative ones: it could not run."""
 _SIGNALS = 256
-"""A job that a signal ended has this much and the signal's number as its exit status."""
+"""Exit status of a job killed by a signal, less the signal's number."""
 _DELETED = "91"
-"""The substate of a job that was deleted, or terminated by the server."""
+"""Substate of a job that was deleted, or terminated by the server."""
 
 
 def argv(*, form: Iterable[str] = JSON, ids: Iterable[str] = ()) -> tuple[str, ...]:
@@ -62,16 +53,16 @@ def argv(*, form: Iterable[str] = JSON, ids: Iterable[str] = ()) -> tuple[str, .
 
 
 def records(text: str) -> dict[str, dict[str, str]]:
-    """Return each job's fields; UnreadableError where the text is no answer of qstat's."""
+    """Return each job's fields; UnreadableError where the text is not qstat's."""
     if text.lstrip().startswith("{"):
         return _of_json(text)
     return _of_text(text)
 
 
 def jobs(found: Records) -> tuple[Job, ...]:
-    """Return the living jobs, in the order of qstat. An array whose subjobs are listed too is left out.
+    """Return the living jobs in qstat's order. An array whose subjobs are listed is left out.
 
-    A job whose state makes no sense is passed over; UnreadableError where no other lives.
+    A job with an invalid state is skipped; UnreadableError where all are.
     """
     arrays = {_array(job_id) for job_id in found if _array(job_id) != job_id}
     living = [job_id for job_id, fields in found.items() if job_id not in arrays and not _over(fields)]
@@ -79,15 +70,14 @@ def jobs(found: Records) -> tuple[Job, ...]:
 
 
 def endings(found: Records) -> tuple[Ending, ...]:
-    """Return what is over, oldest first; never an array as a whole."""
+    """Return the ended jobs, oldest first; never an array as a whole."""
     ends = [_ending(job_id, fields) for job_id, fields in found.items() if _over(fields)]
-    return tuple(
-        sorted((end for end in ends if not _MANY.search(end.id)), key=lambda end: end.ended_at or 0.0)
-    )
+    ends = [end for end in ends if not _MANY.search(end.id)]
+    return tuple(sorted(ends, key=lambda end: end.ended_at or 0.0))
 
 
 def gpus(text: str, job_id: str) -> dict[str, int]:
-    """Host → GPUs of one job: from `exec_vnode` (PBS), or `exec_gpus` (TORQUE)."""
+    """Return the GPUs of one job by host, from `exec_vnode` (PBS) or `exec_gpus` (TORQUE)."""
     fields = records(text).get(job_id, {})
     found = dict.fromkeys(_hosts(fields), 0)
     for vnode in re.findall(r"\(([^()]*)\)", fields.get("exec_vnode", "")):
@@ -101,18 +91,15 @@ def gpus(text: str, job_id: str) -> dict[str, int]:
     return found
 
 
-# ------------------------------------------------------------------ both forms into fields
-
-
 def _of_text(text: str) -> dict[str, dict[str, str]]:
-    """With what was broken joined again."""
+    """Parse text, with broken lines joined."""
     found: dict[str, dict[str, str]] = {}
     fields: dict[str, str] = {}
     name = ""
     for line in text.split("\n"):
         if job := _JOB.fullmatch(line.strip()):
             name, fields = "", {}
-            found.setdefault(job[1], fields)  # a second one of this id is none of the server's
+            found.setdefault(job[1], fields)  # a second one with this id is not the server's
         elif field := _FIELD.fullmatch(line):
             name = field[1]
             fields[name] = field[2]
@@ -135,7 +122,7 @@ def _of_json(text: str) -> dict[str, dict[str, str]]:
 
 
 def _parsed(text: str) -> Any:
-    """Return the JSON as it is, else with what PBS writes wrongly corrected."""
+    """Parse JSON, corrected if PBS wrote it wrongly."""
     try:
         return json.loads(text, strict=False)
     except ValueError:
@@ -153,15 +140,12 @@ def _flat(fields: Any) -> dict[str, str]:
     return found
 
 
-# ------------------------------------------------------------------ fields into jobs
-
-
 def _over(fields: Mapping[str, str]) -> bool:
     return fields.get("job_state", "").strip() in ("C", "F", "X")
 
 
 def _array(job_id: str) -> str:
-    """Return the array's id of a subjob's; other ids as they are."""
+    """Return the array's id of a subjob; other ids unchanged."""
     return re.sub(r"\[\d+\]", "[]", job_id)
 
 
@@ -203,15 +187,15 @@ _OUTPUTS = ("Error_Path", "Output_Path")
 
 
 def _output(fields: Mapping[str, str]) -> str:
-    """Return where its output can be read while it runs, or empty: PBS mostly brings it at the end."""
+    """Return the path of its output while it runs, or empty: PBS usually copies it at the end."""
     direct = "d" in fields.get("Keep_Files", "d")
     return fields.get("Output_Path", "").partition(":")[2] if direct else ""
 
 
 def _reason(letter: str, fields: Mapping[str, str]) -> str:
-    """Return why it waits: the holds of one that is held (in Slurm's words), else PBS's comment.
+    """Return why it waits: its holds (in Slurm's words), or else PBS's comment.
 
-    A system hold is also what PBS puts on a job while those that it depends on are not over.
+    PBS puts a system hold on a job whose dependencies are unfinished, too.
     """
     comment, holds = fields.get("comment", "").strip(), fields.get("Hold_Types", "n")
     if letter == "W":
@@ -226,7 +210,8 @@ def _reason(letter: str, fields: Mapping[str, str]) -> str:
 
 
 def _ending(job_id: str, fields: Mapping[str, str]) -> Ending:
-    started, status = _started(fields), _exit_status(fields)
+    started = _started(fields)
+    status = whole(fields.get("Exit_status", fields.get("exit_status", "")))
     state, signal = _end_state(fields, started, status), None
     if status is not None and status > _SIGNALS:
         status, signal = 0, status - _SIGNALS
@@ -248,7 +233,7 @@ def _ending(job_id: str, fields: Mapping[str, str]) -> Ending:
 
 
 def _end_state(fields: Mapping[str, str], started: float | None, status: int | None) -> str:
-    """Return its end in Slurm's words. PBS does not say who deleted a job."""
+    """Return the end state in Slurm's words. PBS does not say who deleted a job."""
     deleted = fields.get("substate", "").strip() == _DELETED
     if status == 0:
         return "COMPLETED"
@@ -267,10 +252,6 @@ def _end_state(fields: Mapping[str, str], started: float | None, status: int | N
     return "FAILED"
 
 
-def _exit_status(fields: Mapping[str, str]) -> int | None:
-    return whole(fields.get("Exit_status", fields.get("exit_status", "")))
-
-
 def _started(fields: Mapping[str, str]) -> float | None:
     return _time(fields.get("stime") or fields.get("start_time") or "")
 
@@ -286,7 +267,7 @@ def _user(fields: Mapping[str, str]) -> str:
 
 
 def _hosts(fields: Mapping[str, str]) -> list[str]:
-    """`node1/0*8+node2/0*8`, or `node1/7+node1/6`: each host once, in their order."""
+    """Return the hosts of `node1/0*8+node2/0*8` or `node1/7+node1/6`, in order without repeats."""
     entries = fields.get("exec_host", "").split("+")
     return list(dict.fromkeys(entry.partition("/")[0] for entry in entries if entry))
 

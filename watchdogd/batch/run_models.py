@@ -1,4 +1,4 @@
-"""A run as the batch system is asked for it and plugins see it, and its state in one word."""
+"""A run as plugins see it, its progress and signs of work, and its state in one word."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 STATES = ("running", "starting", "suspended", "ending", "waiting", "hung", "gone", "finished", "none", "?")
-"""`gone`: no job, and that is wrong; `none`: no job, or not seen yet; `finished`: marked so; `?`: nobody can
-say, or a user whose jobs do not count has one of its name."""
+"""`gone`: no job, which is a fault; `none`: no job, or not seen yet; `finished`: marked so; `?`: unknown, or
+a user whose jobs do not count has one with its name."""
 IDLE = ("starting", "suspended", "ending")
-"""States in which a job that has nodes does nothing there; the first one counts first."""
+"""States of a job that has nodes but does nothing there, in order of precedence."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run, as a check found it: for `status`, the page and other checks.
+    """Progress of a run as one check sees it, for `status`, the page and other checks.
 
-    `stalled`: it does not, though it should. `at` is when it last did, `within` the seconds in which its next
-    step is due by its own rhythm; None: not known. `pause` is why it may stand still just now (`quiet phase
-    'saving'`), or empty.
-
-    How far it is: `done` of `total`, counted in `unit` (`iteration`), at `pace` seconds each by its own
-    account; None: it does not say. `said` is the last line that it wrote.
+    stalled  it should progress, but does not
+    at       time of the last progress; None: unknown
+    within   seconds within which the next step is due by its rhythm; None: unknown
+    pause    why it may stand still now (`quiet phase 'saving'`), or empty
+    done     how far it is, of `total`, in `unit` (`iteration`), at `pace` seconds each; None: unknown
+    said     its last line of output
     """
 
     stalled: bool = False
@@ -47,14 +47,14 @@ class Progress:
     said: str = ""
 
     def recent(self, now: float) -> bool:
-        """Return whether its last step is within its own rhythm."""
+        """Return whether the last progress is within its rhythm."""
         if self.stalled or self.at is None or self.within is None:
             return False
         return now - self.at < self.within
 
 
 class Strength(enum.IntEnum):
-    """Weight of a sign: that the run works, that it may, or that it does not."""
+    """Weight of a sign: that the run works, may work, or does not."""
 
     AGAINST = -1
     WEAK = 1
@@ -65,11 +65,9 @@ class Strength(enum.IntEnum):
 class Sign:
     """Evidence from outside a run's log of whether it works.
 
-    It holds the run's alarm back for a while where the log alone would call it stalled, or stands beside it
-    in the message.
-
-    `what` in words that go on after "but" (`its checkpoints grew by 12 GB within 60s`), `kind` in one
-    (`checkpoints`, `gpus`, `cpu`); `at` when it was seen last, `since` when it began to be so.
+    It delays the alarm where the log alone shows a stall, or is quoted in the message. `what`: words that
+    follow "but" (`its checkpoints grew by 12 GB within 60s`); `kind`: one word (`checkpoints`, `gpus`,
+    `cpu`); `at`: when it was last seen; `since`: when it began.
     """
 
     kind: str
@@ -80,17 +78,16 @@ class Sign:
 
 
 ASIDE, WEAK, FAIR, SURE = 0, 1, 2, 3
-"""How much an accusation says: nothing but that it is so, beside others, by itself with a question mark, by
-itself."""
+"""Strength of a suspicion: a mere fact, valid beside others, valid alone as a question, valid alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A node, rank or process that may hold a run up, as one source has it.
+    """Node, rank or process that may delay a run, according to one source.
 
-    `what` it does, in words that go on after its name (`has not entered AllReduce 1139`); `source` in a word
-    (`NCCL`); `strength` ASIDE, WEAK, FAIR or SURE. Who it is by what is known: `rank` in the whole run,
-    `node` by name, `gpu` as its tool counts it, `pid`.
+    `what`: words that follow its name (`has not entered AllReduce 1139`); `source`: one word (`NCCL`);
+    `strength`: ASIDE, WEAK, FAIR or SURE. It is identified by what is known: `rank` in the run, `node` by
+    name, `gpu` by its tool's number, `pid`.
     """
 
     source: str
@@ -104,14 +101,12 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Run:
-    """The run that a check speaks of: who it is and where its switches lie.
+    """Run that a check is about.
 
-    The kill switch is set where there is a file at `kill_switch`, as configured, or at `home_kill_switch`, in
-    home's switches/. `finished` is who marked it finished, and why (one line), or empty. `users` are those
-    whose jobs count.
-    `inbox` is home's folder for what colleagues and jobs submit, probe samples among it; empty: no home.
-    `progress` is what its checks said last of whether it gets on; None: nobody could say. `signs` are those
-    that its checks saw last.
+    The kill switch is set where a file exists at `kill_switch`, as configured, or at `home_kill_switch`, in
+    home's switches/. `finished`: who marked it finished, and why (one line), or empty. `users`: whose jobs
+    count. `inbox`: home's folder for submissions and samples; empty: no home. `progress` and `signs`: last
+    reports of its checks; None: unknown.
     """
 
     name: str
@@ -130,7 +125,7 @@ class Run:
 
     @property
     def phase(self) -> str:
-        """Reason why it may stand still just now (`quiet phase 'saving'`), or empty."""
+        """Return why it may stand still now (`quiet phase 'saving'`), or empty."""
         return self.progress.pause if self.progress else ""
 
 
@@ -154,9 +149,9 @@ def run_of(name: str, section: RunSection, config: Config, home: Home, default_b
 
 
 def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
-    """Return whose jobs count: `[slurm] users`, the members of `[slurm] group`, else `uid`'s.
+    """Return the users whose jobs count: `[slurm] users`, members of `[slurm] group`, or else `uid`'s.
 
-    None stands for one's own.
+    None: this process's user.
     """
     if config.slurm.users:
         return frozenset(config.slurm.users)
@@ -166,9 +161,9 @@ def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
 
 
 def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str:
-    """Return a run's state with this many jobs: `running`, `waiting`, `held`, `elsewhere`, or of IDLE.
+    """Return a run's state from numbers of its jobs: `running`, `waiting`, `held`, `elsewhere`, and IDLE's.
 
-    `stalled`: its jobs make no progress; `wrong`: it has no job, and something is wrong with that.
+    `stalled`: its jobs make no progress; `wrong`: it has no job, which is a fault.
     """
     if placed := numbers.get("running", 0.0):
         if sum(numbers.get(why, 0.0) for why in IDLE) >= placed:
@@ -182,15 +177,15 @@ def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str
 
 
 def merged_progress(reports: Iterable[Progress | None]) -> Progress | None:
-    """Return one Progress of several: of those that saw the run get on, the latest."""
+    """Return the report with the latest progress; stalled ones only if there are no others."""
     known = [each for each in reports if each]
     return max(known, key=lambda each: (not each.stalled, each.at or 0.0), default=None)
 
 
 def run_state(results: Iterable[Mapping[str, Any]]) -> str:
-    """Return the state by what a run's checks said last, each as status.json has it.
+    """Return the state from the last results of a run's checks in status.json; empty: none on its jobs yet.
 
-    Empty: nothing was said of its jobs yet. That it is stalled does not count where a step came after that.
+    A stall does not count if there was progress after it.
     """
     seen = list(results)
     state = next((each["run_state"] for each in seen if each.get("run_state")), "")
@@ -207,5 +202,5 @@ def _timestamp(text: str) -> float:
 
 
 def plugin_of(result: Mapping[str, Any]) -> str:
-    """Return the plugin of a result, where its run or disk brings it."""
+    """Return the plugin's name in a result's check name."""
     return str(result["check"]).rpartition("/")[2]

@@ -1,9 +1,8 @@
-"""sacct's text into Endings: one a job, of several records of one job the latest; and the ends of steps.
+"""Parser of sacct's output: Endings, the latest record of each job, and the ends of steps.
 
-The free text (comment, submit line, name) stands last; a record may span lines, since names may; with a
-`mark` that was made for this one question, no text can imitate what is between fields. The
-comment is in accounting only where the site stores it (AccountingStoreFlags), the submit line since 21.08:
-own jobs are known by either.
+Free text (comment, submit line, name) is in the last fields; a record may span lines, since names may; with a
+random `mark`, no text can imitate a separator. Accounting stores comments only at some sites
+(AccountingStoreFlags), and submit lines since 21.08: own jobs are recognised by either.
 """
 
 from __future__ import annotations
@@ -23,30 +22,18 @@ from watchdogd.system.text import split_lines
 __all__ = ["ENVIRONMENT", "argv", "read"]
 
 _FIELDS = (
-    "JobIDRaw",
-    "JobID",
-    "State",
-    "ExitCode",
-    "Submit",
-    "Start",
-    "End",
-    "User",
-    "UID",
-    "NodeList",
-    "Reason",
-    "Comment",
-    "SubmitLine",
-    "JobName",
-)
+    "JobIDRaw", "JobID", "State", "ExitCode", "Submit", "Start", "End", "User", "UID", "NodeList", "Reason",
+    "Comment", "SubmitLine", "JobName",
+)  # fmt: skip
 _BY = re.compile(r"CANCELLED by (\S+)")
 _UNASKABLE = re.compile(r"""[,'"`\\\[\]]|^\s|\s$""")
 _REFUSED = re.compile(r'Invalid field requested: "(\w+)"')
 _CAUSES = ("OUT_OF_MEMORY", "NODE_FAIL")
-"""States of steps that say why the job ended, whatever that says itself."""
+"""States of steps that are the cause of the job's end, whatever its own state."""
 _KILLS = (1, 2, 9, 15)
-"""Signals by which steps are ended by others, not by what they did."""
+"""Signals by which steps are killed from outside."""
 _SLACK = 60.0
-"""Seconds by which a step may be accounted beside its job's own times."""
+"""Seconds by which a step's times may lie outside its job's."""
 _NEEDED = frozenset({"JobIDRaw", "JobID", "State", "ExitCode", "JobName"})
 
 
@@ -58,11 +45,11 @@ def argv(
     without: Collection[str] = (),
     mark: str = "",
 ) -> tuple[str, ...]:
-    """Return the one sacct of a round: jobs of `users` with one of `names` of the last `since_minutes`.
+    """Return the sacct command of a round: jobs of `users` with one of `names` in the last `since_minutes`.
 
-    sacct refuses as a whole where it does not know one of the users (22.05: tried). A name with a comma, a
-    quote or a backslash cannot be asked for: then all names are. `without` are fields that this
-    sacct does not know (`refused`). `mark`: of `slurmtext.mark`, for `read`.
+    sacct fails altogether for an unknown user (tested with 22.05). A name with a comma, a quote or a
+    backslash cannot be given: then all names are listed. `without`: fields that this sacct does not know (see
+    `refused_field`). `mark`: from `slurmtext.mark`, also for `read`.
     """
     wanted = sorted(names)
     only = () if any(map(_UNASKABLE.search, wanted)) or not wanted else (f"--name={','.join(wanted)}",)
@@ -83,7 +70,7 @@ def argv(
 def steps_argv(
     jobs: Iterable[str], *, since_minutes: int, without: Collection[str] = (), mark: str = ""
 ) -> tuple[str, ...]:
-    """Return the sacct that lists the steps of these jobs, by their raw ids."""
+    """Return the sacct command that lists the steps of these jobs, by raw ids."""
     return (
         *("sacct", "--duplicates", "--noheader", "--parsable2", f"--delimiter={FIELD}{mark}"),
         f"--jobs={','.join(sorted(jobs))}",
@@ -93,20 +80,20 @@ def steps_argv(
 
 
 def accounting_name(name: str) -> str:
-    """Return a job's name with all quotes alike: accounting keeps `"` as a backtick (22.05: tried)."""
+    """Return a job's name with all quotes alike: accounting stores `"` as a backtick (tested with 22.05)."""
     return re.sub("['\"]", "`", name)
 
 
 def refused_field(complaint: str) -> str:
-    """Return the field that this sacct complains about and that can be done without; else empty."""
+    """Return the optional field that this sacct does not know, by its error; else empty."""
     match = _REFUSED.search(complaint)
     return match[1] if match and match[1] in _FIELDS and match[1] not in _NEEDED else ""
 
 
 def read(text: str, without: Collection[str] = (), mark: str = "") -> tuple[Ending, ...]:
-    """Return one Ending a job, oldest end first, living ones last.
+    """Return one Ending for each job, oldest end first, living ones last.
 
-    Records that make no sense are passed over; UnreadableError with the offending line where none does.
+    Invalid records are skipped; UnreadableError with the offending line where all are.
     """
     return read_all(text, without, mark)[0]
 
@@ -114,14 +101,16 @@ def read(text: str, without: Collection[str] = (), mark: str = "") -> tuple[Endi
 def read_all(
     text: str, without: Collection[str] = (), mark: str = ""
 ) -> tuple[tuple[Ending, ...], tuple[Ending, ...]]:
-    """Return the Endings of `read`, and those of earlier attempts (requeues), both oldest first."""
+    """Return the Endings of `read`, and those of earlier attempts (requeues), oldest first."""
     latest: dict[str, Ending] = {}
     earlier: list[Ending] = []
     for ending in _records(text, without, mark):
         held = latest.get(ending.raw_id)
         if "." in ending.raw_id:
             continue
-        if held is None or _age(held) <= _age(ending):
+        if held is None or (held.submitted_at or 0) <= (
+            ending.submitted_at or 0
+        ):  # a requeue is a submission
             latest[ending.raw_id] = ending
             earlier += [held] if held else []
         else:
@@ -130,14 +119,14 @@ def read_all(
 
 
 def read_steps(text: str, without: Collection[str] = (), mark: str = "") -> tuple[Ending, ...]:
-    """Return the steps alone (`615.0`, `615.batch`), in their order, as Endings. Errors as of `read`."""
+    """Return the steps only (`615.0`, `615.batch`), in order. Errors as of `read`."""
     return tuple(each for each in _records(text, without, mark) if "." in each.raw_id)
 
 
 def with_step(end: Ending, steps: Iterable[Ending]) -> Ending:
-    """Return the end with the most telling one of its own steps, where that says more than the job.
+    """Return the end with its most informative step, where that says more than the job.
 
-    Its script may go on after the step, and give a code of its own.
+    The script may go on after the step and return another exit code.
     """
     own = [
         step
@@ -152,9 +141,9 @@ def with_step(end: Ending, steps: Iterable[Ending]) -> Ending:
 
 
 def _telling(end: Ending, step: Ending) -> bool:
-    """Return whether the step's end is the cause rather than a consequence of the job's.
+    """Return whether the step's end is the cause of the job's end rather than a consequence.
 
-    One whose task died by a signal is CANCELLED, with the signal (22.05: tried).
+    A step whose task died by a signal is CANCELLED, with the signal (tested with 22.05).
     """
     if step.state in _CAUSES:
         return step.state != end.state
@@ -163,7 +152,7 @@ def _telling(end: Ending, step: Ending) -> bool:
 
 
 def _within(end: Ending, step: Ending) -> bool:
-    """Return whether it was this attempt's: ids are reused, and requeues have steps of the same numbers."""
+    """Return whether it is of this attempt: ids are reused, and a requeue has steps with the same numbers."""
     begin, over = end.started_at or 0.0, end.ended_at or float("inf")
     return begin - _SLACK <= (step.ended_at or 0.0) <= over + _SLACK
 
@@ -185,14 +174,9 @@ def _order(ending: Ending) -> tuple[bool, float]:
     return ending.ended_at is None, ending.ended_at or 0.0
 
 
-def _age(ending: Ending) -> float:
-    """Return what distinguishes records of one id: each requeue is submitted anew."""
-    return ending.submitted_at or 0
-
-
 def _start(between: str) -> re.Pattern[str]:
-    """Return the pattern of a record's beginning; `between` is what separates fields."""
-    word = rf"[^{FIELD}\n]*{between}"  # begins with one digit or letter alone: in linear time
+    """Return the pattern of a record's beginning; `between`: the separator of fields."""
+    word = rf"[^{FIELD}\n]*{between}"  # begins with one digit or letter only: linear time
     return re.compile(rf"^(?=\d{word}\d{word} *[A-Z_]{word}\d+:\d+{between})", re.MULTILINE)
 
 

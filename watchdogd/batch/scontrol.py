@@ -1,4 +1,4 @@
-"""Readers of `scontrol show job` and `scontrol show config`: what squeue's columns do not hold."""
+"""Parsers of `scontrol show job` and `scontrol show config`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from watchdogd.system.number import count, digits
 from watchdogd.system.text import split_lines
 
 _JOB = r"^JobId=(\d+) .*\n(?:(?!JobId=).*\n)*?"
-"""A job's lines up to one of them, none of the next job."""
+"""Lines of one job up to a certain line."""
 _EXIT = re.compile(rf"{_JOB} +Requeue=\d+ .*?ExitCode=(\d+):(\d+)", re.MULTILINE)
 _STATE = re.compile(rf"{_JOB} +JobState=([A-Z_]+)", re.MULTILINE)
 _USER = re.compile(rf"{_JOB} +UserId=([^(\n]+)\(\d+\)", re.MULTILINE)
@@ -27,57 +27,54 @@ _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 
 
 def exit_codes(text: str) -> dict[str, tuple[int, int]]:
-    """Return raw id → (exit code, signal) of `scontrol show job ID`; an array's id shows all its tasks."""
+    """Return raw id → (exit code, signal) in `scontrol show job ID`; an array's id shows all its tasks."""
     return {raw_id: (digits(code), digits(number)) for raw_id, code, number in _EXIT.findall(text)}
 
 
 def states(text: str) -> dict[str, str]:
-    """Return raw id → state of `scontrol show job ID`."""
+    """Return raw id → state in `scontrol show job ID`."""
     return dict(_STATE.findall(text))
 
 
 def users(text: str) -> dict[str, str]:
-    """Return raw id → the user whose job it is."""
+    """Return raw id → user of the job."""
     return dict(_USER.findall(text))
 
 
 def unknown_job(complaint: str) -> bool:
-    """Return whether the controller answered that it knows no such job."""
+    """Return whether the controller says that there is no such job."""
     return "Invalid job id specified" in complaint
 
 
 def hides_jobs(text: str) -> bool:
-    """Return whether users do not see each other's jobs (PrivateData=jobs), by `scontrol show config`."""
+    """Return whether users do not see others' jobs (PrivateData=jobs), by `scontrol show config`."""
     match = _PRIVATE.search(text)
     return match is not None and "jobs" in match[1].split(",")
 
 
 def stdout(text: str) -> str:
-    """Return where the output of the first job in `scontrol show job` goes, or empty."""
-    match = _STDOUT.search(text)
-    return match[1].strip() if match else ""
+    """Return the path of the first job's output, or empty."""
+    return _first(_STDOUT, text).strip()
 
 
 def files(text: str, raw_id: str) -> dict[str, str]:
-    """Return `StdErr`, `StdOut` and `WorkDir` of one job in `scontrol show job`, as far as it has them."""
+    """Return `StdErr`, `StdOut` and `WorkDir` of one job in `scontrol show job`, as far as they are set."""
     shown = re.split(r"^(?=JobId=)", text, flags=re.MULTILINE)
     return dict(_FILE.findall(next((each for each in shown if each.startswith(f"JobId={raw_id} ")), "")))
 
 
 def excluded(text: str) -> str:
-    """Return the host list that the first job in `scontrol show job` leaves out, or empty."""
-    match = _EXCLUDED.search(text)
-    return match[1] if match and match[1] != "(null)" else ""
+    """Return the host list that the first job excludes, or empty."""
+    return _first(_EXCLUDED, text)
 
 
 def requested(text: str) -> str:
-    """Return the host list that the first job in `scontrol show job` asks for by name, or empty."""
-    match = _REQUESTED.search(text)
-    return match[1] if match and match[1] != "(null)" else ""
+    """Return the host list that the first job requests, or empty."""
+    return _first(_REQUESTED, text)
 
 
 def demand(text: str) -> tuple[str, int, str]:
-    """Return partition, number of nodes and their features of the first job in `scontrol show job`."""
+    """Return partition, number of nodes and required features of the first job in `scontrol show job`."""
     found = {name: match[1] for name, form in _DEMAND.items() if (match := form.search(text))}
     features = found.get("Features", "")
     nodes = digits(found.get("NumNodes", "0"))
@@ -90,19 +87,23 @@ def is_heterogeneous(text: str) -> bool:
 
 
 def host(text: str) -> str:
-    """Return the node of the first job's script in `scontrol show job`, or empty: it was on none yet."""
-    match = _HOST.search(text)
-    return match[1] if match else ""
+    """Return the node of the first job's script, or empty before it has one."""
+    return _first(_HOST, text)
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return match[1] if match and match[1] != "(null)" else ""
 
 
 def settings(text: str) -> dict[str, str]:
-    """Return the keys of `scontrol show config`, each on its own line: `SelectType = select/cons_tres`."""
+    """Return the settings in `scontrol show config`, a line each: `SelectType = select/cons_tres`."""
     pairs = (line.partition(" = ") for line in split_lines(text))
     return {key.strip(): value.strip() for key, sign, value in pairs if sign}
 
 
 def words(text: str) -> dict[str, str]:
-    """Return the `Key=value` words of the first line of `scontrol --oneliner show`."""
+    """Return the `Key=value` words in the first line of `scontrol --oneliner show`."""
     pairs = (word.partition("=") for word in text.strip().partition("\n")[0].split())
     return {key: value for key, sign, value in pairs if sign}
 
@@ -114,7 +115,7 @@ _GPU = re.compile(r"(?:^|,)gpu(?::[^:,()]+)*?(?::(\d+))?\((?:IDX:)?([^()]*+)\)")
 def allocated_gpus(text: str) -> dict[str, int]:
     """Return node → GPUs of `Nodes=node[1-2] CPU_IDs=0-3 Mem=0 GRES=gpu:a100:4(IDX:0-3)`.
 
-    Older ones (before 20.11) write `GRES_IDX=gpu:a100(IDX:0-3)`. Empty without such lines: the job waits, or
+    Slurm before 20.11 writes `GRES_IDX=gpu:a100(IDX:0-3)`. Empty without such lines: the job waits, or
     `--details` was left out.
     """
     return {
@@ -125,7 +126,7 @@ def allocated_gpus(text: str) -> dict[str, int]:
 
 
 def _gpu_count(number: str, indices: str) -> int:
-    """Return the number as it stands, else that of the indices `0-1,3`."""
+    """Return the number given, or else the count of the indices `0-1,3`."""
     if number:
         return digits(number)
     spans = [span.partition("-") for span in indices.split(",")]

@@ -1,6 +1,6 @@
-"""Nodes and partitions of a Slurm site, as sinfo lists them, and how long a job may run there.
+"""Nodes and partitions of a Slurm site, by sinfo, and the walltime that they permit.
 
-States of nodes are sinfo's long words (%T) with a flag behind them: `*` does not answer, `~` powered off, `#`
+States of nodes are sinfo's long words (%T) followed by a flag: `*` does not answer, `~` powered off, `#`
 starting, `$` in a maintenance reservation, `@` `^` to be rebooted, `-` planned for a job (sinfo(1)).
 """
 
@@ -18,7 +18,7 @@ from watchdogd.system.text import nearest, split_lines
 from watchdogd.system.times import LONGEST_WALLTIME, SHORTEST_WALLTIME, format_walltime, slurm_duration
 
 FORMAT = slurmtext.FIELD.join(("%N", "%R", "%T", "%H", "%u", "%E"))
-"""For `sinfo --noheader --all --Node --format`: node, partition, state; when, by whom and why it was set."""
+"""Format for `sinfo --noheader --all --Node`: node, partition, state; when, by whom and why it was set."""
 _FIELDS = 6
 _STATE = re.compile(r"([a-z_]+)([*~#!%$@^+-]*)")
 _USABLE = frozenset({"", "~", "#"})
@@ -26,7 +26,7 @@ _USABLE = frozenset({"", "~", "#"})
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """A node in one partition. `since` is seconds since the epoch; `by` and `reason` may be empty."""
+    """Node in one partition. `since`: seconds since the epoch; `by` and `reason` may be empty."""
 
     name: str
     partition: str
@@ -38,17 +38,17 @@ class SlurmNode:
 
     @property
     def spare(self) -> bool:
-        """True where a job can start on it now, or once it is powered on."""
+        """Return whether a job can start on it now, or once it is powered on."""
         return self.state == "idle" and self.flags in _USABLE
 
     @property
     def drained(self) -> bool:
-        """True where it takes no new job: drained, or draining while its jobs end."""
+        """Return whether it accepts no new job: drained, or draining while its jobs end."""
         return self.state.startswith("drain")
 
     @property
     def down(self) -> bool:
-        """True where Slurm has marked it DOWN."""
+        """Return whether Slurm has marked it down."""
         return self.state in ("down", "fail", "failing", "inval")
 
     @property
@@ -57,16 +57,16 @@ class SlurmNode:
 
     @property
     def kill_failed(self) -> bool:
-        """Slurm drained it since a process was slow to die (UnkillableStepTimeout): mostly a healthy node."""
+        """Return whether it was drained for a process slow to die (UnkillableStepTimeout): mostly healthy."""
         return self.drained and "kill task failed" in self.reason.lower()
 
 
 USABLE_FORMAT = "%N|%T|%f"
-"""For `sinfo --noheader --Node --format`: node, state, features."""
+"""Format for `sinfo --noheader --Node`: node, state, features."""
 
 
 def usable(text: str, features: str = "") -> frozenset[str]:
-    """Return the nodes in USABLE_FORMAT that take jobs and have all `features`; one, where `|` parts them."""
+    """Return the nodes in USABLE_FORMAT that accept jobs and have all `features`, or one if `|` is in it."""
     wanted = re.findall(r"[\w.-]+", features)
     enough = any if "|" in features else all
     found = set()
@@ -81,14 +81,14 @@ def usable(text: str, features: str = "") -> frozenset[str]:
 
 
 def form(mark: str) -> str:
-    """Return FORMAT with fields that a reason cannot imitate; `mark`: of `slurmtext.mark`."""
+    """Return FORMAT with separators that a reason cannot imitate; `mark`: from `slurmtext.mark`."""
     return FORMAT.replace(slurmtext.FIELD, slurmtext.FIELD + mark)
 
 
 def read(text: str, mark: str = "") -> tuple[SlurmNode, ...]:
-    """Return the nodes, without unreadable lines; UnreadableError where all are. `mark`: as of `form`.
+    """Return the nodes, without invalid lines; UnreadableError where all are. `mark`: as of `form`.
 
-    A reason may have been given with line breaks: a line without fields goes on with the one before.
+    A reason may have line breaks: a line without separators continues the one before.
     """
     rows: list[str] = []
     between = slurmtext.FIELD + slurmtext.marked(text, mark)
@@ -113,14 +113,14 @@ def _node(line: str, between: str) -> SlurmNode:
 
 
 PARTITION_FORMAT = "%P|%l|%D|%G|%h"
-"""sinfo's: partition, limit, nodes, GPUs, whether nodes are shared."""
+"""Format for sinfo: partition, time limit, nodes, GPUs, whether nodes are shared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A Slurm partition: its name, its longest walltime, and whether its nodes have GPUs.
+    """Slurm partition.
 
-    `max_time` is as Slurm writes it; `exclusive`: a job gets (and is billed for) whole nodes.
+    `max_time`: as Slurm writes it; `gpus`: its nodes have some; `exclusive`: a job gets whole nodes.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Partition:
 
 
 def read_partitions(text: str) -> tuple[Partition, ...]:
-    """Return the partitions in `sinfo -h` with FORMAT: a `*` marks the default one; lines of one add up."""
+    """Return the partitions in PARTITION_FORMAT: `*` marks the default one; lines of one are added up."""
     found: dict[str, Partition] = {}
     for line in split_lines(text):
         match = re.fullmatch(r"([^|*]+)(\*?)\|([^|]*)\|(\d+)\|(.*)\|([^|]*)", line.strip())
@@ -157,7 +157,7 @@ class Site:
     partitions: tuple[Partition, ...]
 
     def chosen(self, names: str) -> list[Partition]:
-        """Return those of `small` or `small,medium`; empty: the site's default one. SlurmError: none such."""
+        """Return those in `small,medium`; empty: the default one. SlurmError for an unknown name."""
         if not names:
             return [partition for partition in self.partitions if partition.default]
         known = {partition.name: partition for partition in self.partitions}
@@ -168,7 +168,7 @@ class Site:
 
 
 def ask_partitions() -> Site:
-    """Return the partitions that sinfo lists. SlurmError or SlurmSilentError."""
+    """Ask sinfo for the partitions. SlurmError or SlurmSilentError."""
     answer = command.ask(
         ("sinfo", "--noheader", "--all", f"--format={PARTITION_FORMAT}"), deadline=QUERY_DEADLINE
     )
@@ -178,9 +178,9 @@ def ask_partitions() -> Site:
 
 
 def allowed_walltime(chosen: list[Partition], wished: float | None, usual: float = LONGEST_WALLTIME) -> float:
-    """Return the seconds that a link may run: as wished, else `usual` or less where a partition allows less.
+    """Return the walltime of a link in seconds: `wished`, or `usual` where no partition permits less.
 
-    SlurmError where the wish cannot be had: sbatch would take the job, and it would wait for ever.
+    SlurmError where the wish is impossible: sbatch would accept the job, and it would wait for ever.
     """
     limits = [limit for partition in chosen if (limit := slurm_duration(partition.max_time)) is not None]
     longest = min(limits, default=None)
@@ -198,7 +198,7 @@ def allowed_walltime(chosen: list[Partition], wished: float | None, usual: float
 
 
 def gpu_warning(chosen: list[Partition], site: Site) -> str:
-    """Return a line where the chain would keep a GPU node's cores, or empty."""
+    """Return a warning where the chain would occupy cores of a GPU node, or empty."""
     if not any(partition.gpus for partition in chosen):
         return ""
     cheaper = [partition.name for partition in site.partitions if not partition.gpus]

@@ -1,4 +1,4 @@
-"""Slurm's commands with deadlines: sbatch, scancel, questions about one job; refusals come with the fix."""
+"""Slurm's commands with deadlines: sbatch, scancel, queries on one job; an error names the fix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from watchdogd.system.text import split_lines
 
 SBATCH_DEADLINE = 45.0
 SCANCEL_DEADLINE = 20.0
-"""Seconds. Slurm's own MessageTimeout is 10 s, and sbatch tries again by itself where it makes sense."""
+"""Seconds. Slurm's MessageTimeout is 10 s, and sbatch retries by itself where useful."""
 
 _NO_ANSWER = re.compile(
     r"Unable to contact slurm controller|Socket timed out|Connection refused|Connection timed out"
@@ -35,10 +35,10 @@ _NO_ANSWER = re.compile(
     re.IGNORECASE,
 )
 _NOT_SET_UP = re.compile(r"configuration source|slurm\.conf")
-"""What Slurm's commands say where they are installed, but no cluster is behind them."""
+"""Messages of Slurm's commands where they are installed without a cluster."""
 _FAILED = "Batch job submission failed: "
 _JOB_ID = re.compile(r"^(\d+)(?:;.*)?\n\s*\Z", re.MULTILINE)
-"""The last line of `sbatch --parsable`; one that breaks off would be another job's."""
+"""Last line of `sbatch --parsable`; a truncated one would be another job's id."""
 _PREFIX = re.compile(rf"^(?:\w+: )?(?:error: |fatal: )?(?:{_FAILED})?")
 _IN_CONFIG = (
     ("Invalid account", "name yours: account = \"...\" under [slurm], or --account"),
@@ -55,7 +55,7 @@ _IN_CONFIG = (
     ("More processors requested|CPU count spec", "ask for fewer CPUs: [slurm] options"),
     ("Invalid feature", "correct --constraint under [slurm] options"),
 )  # fmt: skip
-"""What a refusal says, and the fix in config.toml."""
+"""Patterns of refusals, each with its fix in config.toml."""
 _ELSEWHERE = (
     (_NOT_SET_UP.pattern, "on a machine of no cluster, `watchdogd start --local` watches without Slurm"),
     ("job submit limit", "you have as many jobs queued as your limit allows: wait, or have it raised"),
@@ -67,7 +67,7 @@ _ELSEWHERE = (
     ("not look like a batch script", "begin it with a line such as #!/bin/bash"),
     ("down/drained|is down|not available|inactive", "the partition takes no jobs just now: name another"),
 )  # fmt: skip
-"""What a refusal says, and the fix that lies elsewhere."""
+"""Patterns of refusals, each with a fix elsewhere."""
 
 
 _OF_THE_SCRIPT = (
@@ -78,11 +78,10 @@ _OF_THE_SCRIPT = (
 def sbatch(
     options: Sequence[str], script: str, env: Mapping[str, str] | None = None, mask: int | None = None
 ) -> str:
-    """Submit a script and return the job's id; an empty one: `options` end with a drop-in's path.
+    """Submit a script and return the job's id. SlurmError or SlurmSilentError.
 
-    The job has this umask; left out: the user's, as one that they submit themselves.
-
-    SlurmError or SlurmSilentError.
+    Where `script` is empty, `options` end with a drop-in's path. `mask`: the job's umask; left out: the
+    user's.
     """
     argv = ("sbatch", "--parsable", *options)
     answer = command.ask(
@@ -97,7 +96,7 @@ def sbatch(
 
 
 def scancel(job_ids: Sequence[str]) -> None:
-    """End jobs, waiting or running; those that are over already are fine. SlurmError or SlurmSilentError."""
+    """Cancel jobs, waiting or running; ended ones are ignored. SlurmError or SlurmSilentError."""
     if not job_ids:
         return
     answer = command.ask(("scancel", "--quiet", *job_ids), deadline=SCANCEL_DEADLINE)
@@ -106,7 +105,7 @@ def scancel(job_ids: Sequence[str]) -> None:
 
 
 def refusal(answer: Answer, *, dropin: bool = False) -> SlurmError:
-    """Return the error that a command's answer means, with the fix; a drop-in's is in its script."""
+    """Return a command's failure as an error with the fix, which for a drop-in is in its script."""
     tool, said = answer.argv[0], _refusal_text(answer)
     if answer.silent or _NO_ANSWER.search(answer.errors):
         return SlurmSilentError(f"{tool} got no answer from Slurm: {said}")
@@ -117,10 +116,7 @@ def refusal(answer: Answer, *, dropin: bool = False) -> SlurmError:
 
 
 def _refusal_text(answer: Answer) -> str:
-    """Return what follows `Batch job submission failed`, else all that it calls an error.
-
-    That may be one sentence over several lines.
-    """
+    """Return the text after `Batch job submission failed`, or else all error lines, joined."""
     if answer.trouble:
         return answer.trouble
     lines = [line.strip() for line in split_lines(answer.errors) if line.strip()]
@@ -130,13 +126,13 @@ def _refusal_text(answer: Answer) -> str:
 
 
 QUERY_DEADLINE = 20.0
-"""Seconds for one question to Slurm."""
+"""Seconds for one query."""
 _PATH_MAX = 4096
-"""Characters of a path: PATH_MAX."""
+"""Maximum characters of a path (PATH_MAX)."""
 
 
 def all_jobs() -> tuple[Job, ...]:
-    """Return all jobs that live. WatchdogError without Slurm, SlurmSilentError without an answer."""
+    """Return all living jobs. WatchdogError without Slurm, SlurmSilentError without an answer."""
     if not shutil.which("squeue"):
         raise WatchdogError(
             "there is no squeue here, and only Slurm's jobs can be adopted: write [runs.NAME] with pid_file "
@@ -146,7 +142,7 @@ def all_jobs() -> tuple[Job, ...]:
 
 
 def listed_jobs(users: Iterable[str] = ()) -> tuple[Job, ...]:
-    """Return the jobs of these users (none named: everybody's) that squeue lists. SlurmSilentError."""
+    """Return the jobs of these users (none: of all) in squeue. SlurmSilentError."""
     env, mark = command.environment(squeue.ENVIRONMENT), slurmtext.mark()
     answer = command.ask(squeue.argv(users, mark=mark), deadline=QUERY_DEADLINE, env=env)
     if not answer.ok or (not answer.output.strip() and answer.errors.strip()):
@@ -159,10 +155,7 @@ def listed_jobs(users: Iterable[str] = ()) -> tuple[Job, ...]:
 
 
 def log_pattern(job: Job) -> str:
-    """Return where its output goes, as sbatch was asked.
-
-    squeue keeps the pattern; scontrol replaces half of it.
-    """
+    """Return the path of its output as it was given to sbatch; scontrol replaces half of the pattern."""
     asked = ("squeue", "--noheader", f"--jobs={job.raw_id}", f"--Format=STDOUT:{_PATH_MAX}")
     answer = command.ask(asked, deadline=QUERY_DEADLINE)
     pattern = answer.output.rstrip("\n").split("\n")[0].rstrip() if answer.ok else ""
@@ -173,7 +166,7 @@ def log_pattern(job: Job) -> str:
 
 
 def gpus_per_node(job: Job) -> tuple[int, ...]:
-    """Return the GPUs of each of its nodes; empty where it waits, or nobody says."""
+    """Return the GPUs of each of its nodes; empty where it waits, or they are unknown."""
     answer = command.ask(("scontrol", "--details", "show", "job", job.raw_id), deadline=QUERY_DEADLINE)
     return tuple(scontrol.allocated_gpus(answer.output).values()) if answer.ok else ()
 
@@ -193,7 +186,7 @@ _SCRIPT_OPTIONS = {
 
 
 class _OptionParser(argparse.ArgumentParser):
-    """Parser that raises ValueError, where argparse ends the program."""
+    """Parser that raises ValueError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
@@ -202,15 +195,13 @@ class _OptionParser(argparse.ArgumentParser):
 def script_options(script: str) -> dict[str, str]:
     """Return those of _SCRIPT_OPTIONS (partition, output, exclude…) that the script sets.
 
-    sbatch stops at the first line that is neither empty nor a comment, and takes abbreviations; none where
-    one of them is ambiguous: sbatch refuses the script.
+    Like sbatch it stops at the first line that is neither empty nor a comment, and accepts abbreviations;
+    none where one is ambiguous, as sbatch then refuses the script.
     """
     parser = _OptionParser(add_help=False)
     for option, short in _SCRIPT_OPTIONS.items():
         parser.add_argument(short, f"--{option}", dest=option, nargs="?", const="")
-    words = [
-        word for word in _directive_words(script) if not word.startswith("--=")
-    ]  # short for each of them
+    words = [word for word in _directive_words(script) if not word.startswith("--=")]  # ambiguous
     try:
         known, _ = parser.parse_known_args(words)
     except ValueError:
@@ -219,7 +210,7 @@ def script_options(script: str) -> dict[str, str]:
 
 
 def is_heterogeneous(script: str) -> bool:
-    """Return whether the script describes a job of several components, each with options of its own."""
+    """Return whether the script describes a heterogeneous job."""
     return any(word in ("hetjob", "packjob") for word in _directive_words(script))
 
 
@@ -228,11 +219,7 @@ def _directive_words(script: str) -> Iterator[str]:
         if line.strip() and not line.startswith("#"):
             return
         if line.startswith("#SBATCH"):
-            yield from _split(line.removeprefix("#SBATCH"))
-
-
-def _split(text: str) -> list[str]:
-    try:
-        return shlex.split(text, comments=True)
-    except ValueError:  # a quote that is not closed
-        return text.split()
+            try:
+                yield from shlex.split(line.removeprefix("#SBATCH"), comments=True)
+            except ValueError:  # an unclosed quote
+                yield from line.removeprefix("#SBATCH").split()

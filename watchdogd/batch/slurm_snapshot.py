@@ -1,8 +1,8 @@
-"""One look at Slurm a round for all runs: one squeue, and one sacct where something needs explaining.
+"""Snapshot of Slurm, taken once a round for all runs: one squeue, and one sacct where necessary.
 
-squeue also lists what ended within the controller's MinJobAge, so that the end of a job is known even where
-accounting lags, is away, or has no record of it (a job cancelled before it could start). Where accounting
-does not know an end, `scontrol show job` still has the exit code.
+squeue also lists jobs that ended within the controller's MinJobAge, so that an end is known even where
+accounting lags, fails, or has no record (a job cancelled before its start). Where accounting does not know an
+end, `scontrol show job` still has the exit code.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from watchdogd.system.account import own_name, user_name
 from watchdogd.system.number import count
 
 LOOKBACK = 2 * 86400.0
-"""Seconds for which accounting is asked back about a run without a living job."""
+"""Seconds of accounting that are searched for a run without a living job."""
 FORGET = 1800.0
-"""Seconds for which a job whose end is unknown is asked after."""
+"""Seconds for which a vanished job's end is asked for."""
 _DETAILS_A_LOOK = 4
 _DOUBTED_A_LOOK = 3
 _SAY_LITTLE = frozenset({"FAILED", "TIMEOUT", "CANCELLED", "REQUEUED"})
-"""Ends of jobs behind which a step's may say more."""
+"""States of jobs for which the steps' ends are read."""
 _CLOCK_SLACK = 60.0
 _NEWS = 600.0
-"""Seconds for which the steps of a failed job are asked after where nothing was seen living."""
+"""Seconds for which steps of a failed job are asked for if it was never seen alive."""
 _NEVER = float("inf")
 _ROUNDED = 1.0
-"""Slurm's times are whole seconds."""
+"""Resolution of Slurm's times, in seconds."""
 _FUNCTION = re.compile(r"^slurm_\w+ error: ")
 
 
@@ -49,20 +49,19 @@ def look(
     now: float,
     sought: Collection[str] | None = None,
 ) -> Snapshot:
-    """Return what lives, and how what is over has ended.
+    """Return the living jobs, and the ends of those that are over.
 
-    `wanted` are the job names of the runs that are expected to live, `users` whose jobs count (none: the
-    daemon's own), `known` the `known` of the last Snapshot; all of it takes at most `deadline` seconds.
-    `sought` are the names for which jobs of other users were looked for lately (None: they are of no
-    interest): where nothing lives of another name, they are looked for again, by one more squeue.
-    Never raises: trouble stands in the Snapshot.
+    `wanted`: job names of the runs that should be alive; `users`: whose jobs count (none: the daemon's);
+    `known`: that of the last Snapshot; `deadline`: seconds for all of it. `sought`: names for which jobs of
+    other users were searched recently (None: do not search); another name without a living job brings one
+    more squeue. Never raises: trouble is in the Snapshot.
     """
     people = frozenset(users) or frozenset({own_name()})
     return _Look(frozenset(wanted), people, known, deadline, now, sought).take()
 
 
 class _Look:
-    """State of one snapshot: what was asked for, and how much time is left."""
+    """One snapshot in the making: its request, and the time left."""
 
     def __init__(
         self,
@@ -125,7 +124,7 @@ class _Look:
         return command.ask(argv, deadline=left, env=command.environment(slurmtext.ENVIRONMENT))
 
     def _queue(self) -> tuple[tuple[Job, ...] | None, str]:
-        """Return squeue's jobs, or None and one line of why there are none to be had."""
+        """Return squeue's jobs, or None and the reason in one line."""
         if not self.people:
             return None, f"the name service knows none of the users {', '.join(sorted(self.users))}"
         mark = slurmtext.mark()
@@ -141,11 +140,11 @@ class _Look:
         return tuple(job for job in jobs if self._asked_for(job.user)), ""
 
     def _asked_for(self, name: str) -> bool:
-        """Return whether a record's user is one of those requested, possibly under another name."""
+        """Return whether the user of a record is among those requested, perhaps under another name."""
         return name in self.people or account.user_id(name) in map(account.user_id, self.people)
 
     def _vanished(self, living: tuple[Job, ...]) -> dict[str, float]:
-        """Return what lived before and is not listed as living; what stays unknown is forgotten in time."""
+        """Return known jobs that no longer live, unless their end has been unknown for too long."""
         here = {job.raw_id for job in living}
         return {
             raw_id: seen
@@ -154,7 +153,7 @@ class _Look:
         }
 
     def _requeued(self, submitted: Mapping[str, float]) -> bool:
-        """Return whether something was seen living before its submission: each requeue is submitted anew."""
+        """Return whether a job was seen alive before its submission time, since a requeue is a submission."""
         return any(at + _ROUNDED > self.known.get(raw_id, _NEVER) for raw_id, at in submitted.items())
 
     def _endings(
@@ -164,7 +163,7 @@ class _Look:
         vanished: Mapping[str, float],
         absent: frozenset[str],
     ) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
-        """Return all known ends, oldest first, those of requeued jobs' attempts, and accounting's trouble."""
+        """Return all known ends, oldest first, those of requeued attempts, and accounting's trouble."""
         last_look = max(self.known.values(), default=0.0)
         fresh = {
             job.raw_id
@@ -191,7 +190,7 @@ class _Look:
         return tuple(sorted(known.values(), key=_order)), attempts, trouble
 
     def _accounting(self, since: float) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
-        """Return sacct's endings and those of earlier attempts, or none and one line of why."""
+        """Return sacct's ends and those of earlier attempts, or none and the reason in one line."""
         minutes = int((self.now - since) / 60) + 10
         without, mark = self.unknown_fields, slurmtext.mark()
         answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes, mark=mark))
@@ -213,7 +212,7 @@ class _Look:
         return not end.user or self._asked_for(end.user)
 
     def _named(self, endings: Iterable[Ending]) -> tuple[Ending, ...]:
-        """Return endings with the job names that squeue has, and with the names of those who cancelled."""
+        """Return ends with squeue's spelling of job names, and with names for user ids."""
         names = {sacct.accounting_name(name): name for name in self.wanted}
         return tuple(
             dataclasses.replace(
@@ -227,7 +226,7 @@ class _Look:
     def _with_steps(
         self, known: dict[str, Ending], attempts: tuple[Ending, ...], fresh: Collection[str], last_look: float
     ) -> tuple[Ending, ...]:
-        """Ask how the steps ended of `fresh` jobs that failed, and of what failed of late."""
+        """Add the steps' ends of `fresh` and recently failed jobs; return the attempts with theirs."""
         since = (last_look or self.now - _NEWS) - _CLOCK_SLACK
         ends = [*known.values(), *attempts]
         late = [end for end in ends if end.raw_id in fresh or (end.ended_at or 0.0) >= since]
@@ -247,7 +246,7 @@ class _Look:
         return tuple(sacct.with_step(end, steps) if end.raw_id in wanted else end for end in attempts)
 
     def _details(self, known: dict[str, Ending], fresh: Collection[str]) -> None:
-        """Ask the controller for exit codes that accounting does not have, and a bad end's output files."""
+        """Ask the controller for missing exit codes, and for the output files of failed jobs."""
         wanted = [known[raw_id] for raw_id in fresh if not known[raw_id].well]
         for ending in sorted(wanted, key=_order)[-_DETAILS_A_LOOK:]:
             answer = self._ask(("scontrol", "show", "job", ending.raw_id))
@@ -261,16 +260,16 @@ class _Look:
             )
 
     def _doubt(self, gone: Collection[str], *, empty: bool) -> str:
-        """Return why a queue is not believed in which jobs are suddenly missing, or all.
+        """Return why an answer in which jobs are suddenly missing is not believed.
 
-        Empty where the controller confirms it. A busy controller's squeue can time out with exit 0 and no
-        output, one of several clusters be silent.
+        Empty where the controller confirms it. squeue of a busy controller can time out with exit 0 and no
+        output, and one of several clusters may be silent.
         """
         lists = "suddenly listed nothing" if empty else "does not list all"
         for raw_id in sorted(gone, key=lambda each: (self.known[each], each))[: -_DOUBTED_A_LOOK - 1 : -1]:
             answer = self._ask(("scontrol", "show", "job", raw_id))
             if scontrol.users(answer.output).get(raw_id, "") not in {"", *self.users}:
-                continue  # whoever watched before us counted that user's jobs
+                continue  # an earlier daemon counted that user's jobs
             if raw_id in (states := scontrol.states(answer.output)):
                 reason = f"it still knows job {raw_id}, {states[raw_id]}"
             elif not empty or scontrol.unknown_job(answer.errors + answer.output):
@@ -281,10 +280,7 @@ class _Look:
         return ""
 
     def _elsewhere(self, absent: frozenset[str]) -> tuple[tuple[Job, ...], frozenset[str]]:
-        """Return others' jobs under names of which nothing of our users lives, and the names looked for.
-
-        Those are all that are absent, where one of them was not looked for lately.
-        """
+        """Return other users' jobs with absent names, and the names searched, unless all were recently."""
         if absent <= self.sought:
             return (), frozenset()
         mark = slurmtext.mark()
@@ -297,17 +293,17 @@ class _Look:
         return tuple(job for job in theirs if not job.own), absent if answer.ok else frozenset()
 
     def _hidden(self, listed: tuple[Job, ...]) -> frozenset[str]:
-        """Users whose jobs the site does not show us; never ourselves, nor one whose jobs we see."""
+        """Return the users whose jobs the site hides; not oneself, nor one whose jobs are visible."""
         others = self.people - {own_name()} - {job.user for job in listed}
         return others if others and self._private else frozenset()
 
     def _veiled(self, seen: tuple[Job, ...]) -> bool:
-        """Return whether jobs of others could exist without being shown to us."""
+        """Return whether other users' jobs may exist and be hidden."""
         return all(job.user == own_name() for job in seen) and self._private
 
     @cached_property
     def _private(self) -> bool:
-        """True where the site shows us only our own jobs."""
+        """Return whether the site shows users only their own jobs."""
         if os.geteuid() == 0:
             return False
         answer = self._ask(("scontrol", "show", "config"))
@@ -315,14 +311,14 @@ class _Look:
 
 
 def _complaint(tool: str, answer: command.Answer) -> str:
-    """Return why it failed, with the tool's name once and without that of the library's function."""
+    """Return the failure with the tool's name once and without the library function's."""
     if answer.trouble or not answer.said:
         return answer.complaint()
     return f"{tool}: {_FUNCTION.sub('', answer.said.removeprefix(f'{tool}: '))}"
 
 
 def _ending(job: Job) -> Ending:
-    """Return the end of a job that the controller still lists, without its exit code."""
+    """Return the end of a job in squeue, without its exit code."""
     exit_code, signal = (0, 0) if job.state == "COMPLETED" else (None, None)
     return Ending(
         id=job.id,
@@ -346,7 +342,7 @@ def _order(ending: Ending) -> tuple[bool, float, str]:
 
 
 def _in_name_service(name: str) -> bool:
-    """Return whether the name service knows the user: sacct rejects the whole query where it does not."""
+    """Return whether the name service knows the user: sacct fails altogether for an unknown one."""
     try:
         pwd.getpwnam(name)
     except KeyError:
@@ -355,5 +351,5 @@ def _in_name_service(name: str) -> bool:
 
 
 def _name(uid: str) -> str:
-    """Return the name of a numeric user id, or what there is."""
+    """Return the name of a numeric user id; others unchanged."""
     return uid if count(uid) is None else user_name(int(uid))

@@ -1,4 +1,4 @@
-"""The pieces that all of Slurm's text outputs are made of: times, states, placeholders, node lists."""
+"""Elements of Slurm's text output: times, states, placeholders, node lists."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from watchdogd.system.number import count, digits, moment
 
 Value = TypeVar("Value")
 FIELD = "\x1f"
-"""ASCII unit separator: between fields, since names may hold spaces, commas, `|` and line breaks."""
+"""ASCII unit separator, between fields, since names may have spaces, commas, `|` and line breaks."""
 RECORD = "\x1e"
-"""ASCII record separator: before a record, since names and comments may span lines."""
+"""ASCII record separator, before a record, since names and comments may span lines."""
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
-"""Makes squeue and sacct print epoch seconds, and array tasks in full (22.05: tried)."""
+"""Variables by which squeue and sacct print epoch seconds, and array tasks in full (tested with 22.05)."""
 
 _NOTHING = frozenset({"", "N/A", "n/a", "None", "(null)", "Unknown", "NOT_SET", "None assigned", "INVALID"})
 
@@ -27,20 +27,17 @@ log = logging.getLogger(__name__)
 
 
 def mark() -> str:
-    """Return a mark for the separators of one question, which no job name can foresee: 32 bits in hex."""
+    """Return a random mark for the separators of one query, which no job name can imitate: 32 bits in hex."""
     return os.urandom(4).hex()
 
 
 def marked(said: str, mark: str) -> str:
-    """Return the mark where the answer has it: else it has no records, or the tool is none of Slurm's."""
+    """Return the mark if the output has it; without, the output is empty or another tool's."""
     return mark if mark and mark in said else ""
 
 
 def read_records(read: Callable[[str], Value], records: Iterable[str]) -> list[Value]:
-    """Return the records as read; one that makes no sense is skipped and logged.
-
-    UnreadableError where none makes sense.
-    """
+    """Return the parsed records; invalid ones are skipped and logged. UnreadableError where all are."""
     found, broken = [], []
     for record in records:
         try:
@@ -55,19 +52,19 @@ def read_records(read: Callable[[str], Value], records: Iterable[str]) -> list[V
 
 
 def must_end(tool: str, said: str) -> None:
-    """Raise UnreadableError where the last line breaks off: half a name is another name."""
+    """Raise UnreadableError where the last line is incomplete: half a name is another name."""
     if said and not said.endswith("\n"):
         line = said[said.rfind("\n") + 1 :]
         raise UnreadableError(f"{tool} printed a line that breaks off: {shown(line)}")
 
 
 def shown(record: str) -> str:
-    """Return a record for a message: its beginning, with separators for people."""
+    """Return the beginning of a record, readable for a message."""
     return repr(record.replace(RECORD, "").replace(FIELD, "|")[:200])
 
 
 def text(field: str) -> str:
-    """Return the field, or empty where Slurm writes one of its words for nothing."""
+    """Return the field, or empty for Slurm's words for nothing."""
     return "" if field.strip() in _NOTHING else field
 
 
@@ -79,12 +76,12 @@ def time(field: str) -> float | None:
 
 
 def state(field: str) -> str:
-    """Return the bare word of `RUNNING`, `CANCELLED by 1000`, `CANCELLED+`, `PENDING,REQUEUED`."""
+    """Return the first word of `RUNNING`, `CANCELLED by 1000`, `CANCELLED+`, `PENDING,REQUEUED`."""
     return re.split(r"[ +,|*]", field.strip(), maxsplit=1)[0].upper()
 
 
 def tasks(job_id: str) -> int:
-    """Return how many array tasks `88_[1,4-9:2%1]` stands for; 1 of every other id."""
+    """Return the number of array tasks in `88_[1,4-9:2%1]`; 1 for any other id."""
     inside = re.search(r"_\[([^\]%]*)", job_id)
     if not inside:
         return 1
@@ -94,28 +91,26 @@ def tasks(job_id: str) -> int:
 def _span(part: str) -> int:
     match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part)
     if not match:
-        return 1  # `...` of a shortened list: at least one more
+        return 1  # `...` of a shortened list stands for one at least
     first, last = digits(match[1]), digits(match[2] or match[1])
     return max(last - first, 0) // max(digits(match[3] or "1"), 1) + 1
 
 
 HOST_LIMIT = 20_000
-"""Names that are read of one list; no cluster has jobs of more nodes."""
+"""Maximum names read from one list; no cluster has jobs with more nodes."""
 _LONGEST_LIST = 4 * 1024 * 1024
-"""Letters of a list that are read; of 20,000 names none is longer than 200."""
+"""Maximum characters read of a list: 20,000 names of 200."""
 _TOKEN = re.compile(r"\[([^\[\]]*+)\]|([^,\[\]]++)|(,)")
 _BRACKETS = 8
-"""Brackets in one name that are read; Slurm itself knows two dimensions."""
+"""Maximum brackets read in one name; Slurm itself has two dimensions."""
 _NAME_LENGTH = 1024
-"""Letters of a name of which there are many; none that a machine has is longer than 255."""
+"""Maximum length of an expanded name; real ones have 255 at most."""
 
 
 def expand_hostlist(text: str) -> tuple[str, ...]:
-    """Return the names in their order, each once.
+    """Return the names of a node list in order, without repeats, HOST_LIMIT at most.
 
-    Padding is kept (`nid[098-100]`), several brackets multiply.
-
-    LIMIT at most: what stands for more is expanded no further than that.
+    Padding is kept (`nid[098-100]`); several brackets multiply.
     """
     found: dict[str, None] = {}
     for pieces in _parts(text[:_LONGEST_LIST]):
@@ -126,7 +121,7 @@ def expand_hostlist(text: str) -> tuple[str, ...]:
 
 
 NamePiece = tuple[str, str]
-"""What stands between brackets, or a word."""
+"""Content of brackets, or a word."""
 
 
 def _parts(text: str) -> Iterator[list[NamePiece]]:
@@ -142,7 +137,7 @@ def _parts(text: str) -> Iterator[list[NamePiece]]:
 
 
 def _expanded_names(pieces: list[NamePiece], most: int) -> Iterator[str]:
-    """Yield up to `most` of the names that one part stands for, without building more of them."""
+    """Yield up to `most` names of one part, without building more."""
     if sum(bool(inside) for inside, _ in pieces) > _BRACKETS:
         return iter(())
     choices = [

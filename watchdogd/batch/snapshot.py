@@ -1,4 +1,4 @@
-"""Jobs of the queue and those that ended, at one time. Times are seconds since the epoch."""
+"""Snapshot of a batch system: jobs in the queue and ended ones. Times are seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from watchdogd.batch.models import Job
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State of the batch system at one time, shared by all checks of a round.
+    """State of a batch system at one time, shared by all checks of a round.
 
-    `jobs` is what lives now, or None where the system did not answer (`trouble` says why): then nothing
-    may be called gone. `endings` is what controller and accounting say of jobs that are over, newest last
-    (those of the last minutes, and more where a run has no living job), or None where nobody could be asked;
-    `endings_trouble` says why accounting did not answer. `attempts` are the ends of attempts of jobs that
-    were requeued and live on under their id, as far as accounting was asked. `hidden` are users whose jobs
-    the site does not show us (PrivateData). `renamed` are living jobs that were some run's when last seen
-    and bear no run's name now. `elsewhere` are living jobs with a wanted name whose users do not count, as
-    far as was looked for them: for the names in `sought`, of which nothing of our users lives. `veiled`: jobs
-    of other users are not shown to us, so that finding none says nothing. `running` are the ids of all jobs
-    that run, as people see them and raw, also of those that are no run's. `known` is what the next snapshot
-    needs: raw ids to account for, and when each was last seen living.
+    jobs             living jobs, or None without an answer (`trouble` says why): then no job counts as gone
+    endings          ends by controller and accounting, newest last (of the last minutes, and more for a run
+                     without a living job), or None without an answer
+    endings_trouble  why accounting did not answer
+    attempts         ends of attempts of requeued jobs that live on, where accounting was asked
+    hidden           users whose jobs the site hides (PrivateData)
+    renamed          living jobs that had a run's name when last seen
+    elsewhere        living jobs of users who do not count, with names in `sought`
+    sought           names without a living job that were searched under other users
+    veiled           whether other users' jobs are hidden, so that finding none means nothing
+    running          ids of all running jobs, as users see them and raw
+    known            input of the next snapshot: raw ids to account for, and when each was last seen alive
     """
 
     taken_at: float
@@ -43,7 +44,7 @@ class Snapshot:
     known: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> tuple[Job, ...]:
-        """Return the living jobs of a run by its job name; never watchdogd's own."""
+        """Return the living jobs with a run's job name, without watchdogd's own."""
         return tuple(
             job
             for job in self.jobs or ()
@@ -51,7 +52,7 @@ class Snapshot:
         )
 
     def ended(self, name: str) -> tuple[Ending, ...]:
-        """Return what accounting remembers of a run's jobs, oldest first; never watchdogd's own."""
+        """Return the ends of jobs with a run's job name, oldest first, without watchdogd's own."""
         return tuple(
             end
             for end in self.endings or ()

@@ -1,9 +1,8 @@
-"""squeue's text into Jobs.
+"""Parser of squeue's output.
 
-Text with separators of our own, not JSON: `squeue --json` differs by version and costs 27 times as much. The
-free text (working folder, comment, name) stands last, so that nothing in it can shift a field, and with a
-`mark` that was made for this one question, no text in it can begin another field or job. Run it with
-`ENVIRONMENT` on top of command.environment().
+Text with own separators, not JSON: `squeue --json` differs by version and costs 27 times as much. Free text
+(working folder, comment, name) is in the last fields, so that it cannot shift others, and with a random
+`mark` no text can imitate a separator. Run it with `ENVIRONMENT` added to command.environment().
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["ENVIRONMENT", "FORMAT", "argv", "read"]
 
 _LETTERS, _FREE = "iAFTruPaENYDVSelZkj", "Zkj"
 FORMAT = RECORD + FIELD.join(f"%{letter}" for letter in _LETTERS)
-"""What to hand to `squeue --format`; `%i` is the id that people see, `%A` the raw one, `%j` the name."""
+"""Value for `squeue --format`; `%i` is the id that users see, `%A` the raw one, `%j` the name."""
 
 _START = re.compile(rf"{RECORD}(?=\d[^{RECORD}{FIELD}]*{FIELD}\d+{FIELD}\d+{FIELD}[A-Z_]+)")
 _UNASKABLE = re.compile(r"""[,'"\\]|^\s|\s$""")
@@ -33,11 +32,11 @@ _STATE = re.compile(r"[A-Z_]+")
 def argv(
     users: Iterable[str] = (), *, ended: bool = False, names: Iterable[str] = (), mark: str = ""
 ) -> tuple[str, ...]:
-    """Return the one squeue of a round: all jobs of `users`, of every partition; no users: everybody's.
+    """Return the squeue command of a round: all jobs of `users` in all partitions; no users: of all.
 
-    `ended`: also those that ended within the controller's MinJobAge, in the same question. `names`: only
-    those of these names, as far as squeue can be asked for them (not with a comma in a name): others may be
-    among them. `mark`: of `slurmtext.mark`, for `read`.
+    `ended`: include jobs that ended within the controller's MinJobAge. `names`: only those names, if squeue
+    accepts them (not with a comma in one); others may be included. `mark`: from `slurmtext.mark`, also for
+    `read`.
     """
     form = FORMAT.replace(RECORD, RECORD + mark)
     for letter in _FREE:
@@ -51,10 +50,7 @@ def argv(
 
 
 def read(text: str, mark: str = "") -> tuple[Job, ...]:
-    """Return the jobs in the order of squeue, without records that make no sense. `mark`: as of `argv`.
-
-    UnreadableError, with the offending line, where none makes sense.
-    """
+    """Return the jobs in squeue's order, without invalid records; UnreadableError where all are."""
     slurmtext.must_end("squeue", text)
     mark = slurmtext.marked(text, mark)
     before, *records = text.split(RECORD + mark) if mark else _START.split(text)
@@ -76,7 +72,7 @@ def _job(record: str, mark: str) -> Job:
         raise UnreadableError(f"squeue printed a job that makes no sense: {slurmtext.shown(record)}")
     array, times = of["i"].partition("_")[1], {key: slurmtext.time(of[key]) for key in "VSe"}
     waiting = state in WAITING_STATES
-    never = state == "CANCELLED" and times["S"] == times["e"]  # so squeue writes what was cancelled waiting
+    never = state == "CANCELLED" and times["S"] == times["e"]  # squeue's form for cancelled while waiting
     return Job(
         id=of["i"],
         raw_id=of["A"],

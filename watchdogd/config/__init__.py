@@ -1,1 +1,1 @@
-"""config.toml as values: durations in seconds, sizes in bytes, absolute paths (relative to home)."""
+"""config.toml as values: durations in seconds, sizes in bytes, paths absolute (or relative to home)."""

@@ -1,7 +1,7 @@
-"""[channels.NAME]: the keys that every channel has; a type's own are looked up when a table has that type.
+"""[channels.NAME]: the keys of every channel, and lookup of the channel types.
 
-A type is one class, with its keys, its sender and its connectivity test (`watchdogd.notify.channel`). Which
-there are is known by name alone: that layer is above this one.
+A type is a class with its keys, its sender and its connectivity test (`watchdogd.notify.channel`). Types are
+found by name only, since that layer is above this one.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from watchdogd.config.secret import Secret
 from watchdogd.system.text import close_to, one_line
 
 BUILT_IN = "watchdogd.notify.channels"
-"""The package in which each file is a type of channel of the file's name."""
+"""Package in which each file is a channel type of the file's name."""
 GROUP = "watchdogd.channels"
-"""The group of entry points by which other packages bring types: its name is the type's."""
+"""Entry point group by which other packages add types; the entry's name is the type's."""
 
 
 def _clock(value: object) -> object:
@@ -48,9 +48,9 @@ Clock = Annotated[time, BeforeValidator(_clock), PlainSerializer(lambda value: f
 
 
 class QuietHoursSection(Section):
-    """Table quiet_hours of a channel: what comes between these times waits, and is sent as one message.
+    """Table quiet_hours of a channel: messages between these times wait, and are sent as one.
 
-    `except`: the severities that do not wait. `timezone` is the zone of the times; left out: this machine's.
+    `except`: severities that do not wait. `timezone`: zone of the times; default: this machine's.
     """
 
     begin: Clock = Field(alias="from")
@@ -66,11 +66,10 @@ class QuietHoursSection(Section):
 
 
 class ChannelSection(Section):
-    """Keys of every channel, and what the rest of watchdogd asks of one.
+    """Keys of every channel, and the interface of a channel to the rest of watchdogd.
 
-    `rate`: messages a second; None: as fast as it goes. `relay`: the daemon cannot reach it from where it
-    runs, and leaves it to `watchdogd relay`. `only`: the severities that come here; None: all. `quiet_hours`:
-    when the rest waits.
+    `rate`: messages a second; None: unlimited. `relay`: out of the daemon's reach, served by `watchdogd
+    relay`. `only`: severities sent here; None: all. `quiet_hours`: when the others wait.
     """
 
     example: ClassVar[str] = """
@@ -79,9 +78,9 @@ only = ["CRITICAL", "WARNING"]          # what comes here: also UNKNOWN, INFO, A
 quiet_hours = { from = "22:00", to = "07:00", except = ["CRITICAL"] }   # the rest waits, and comes as one
 relay = true                            # out of the daemon's reach: left to 'watchdogd relay' elsewhere
 """
-    """Its table in config.example.toml, in which each key of its own is explained."""
+    """Its table in config.example.toml, in which each of its keys is explained."""
     local: ClassVar[bool] = False
-    """Whether it goes nowhere beyond this machine's files, so that it needs no way out."""
+    """Whether it writes only to this machine's files, so that it needs no network."""
 
     type: str
     rate: SendingRate = 1.0
@@ -91,17 +90,17 @@ relay = true                            # out of the daemon's reach: left to 'wa
 
     @property
     def threaded(self) -> bool:
-        """Return whether it has threads, in which quiet messages wake nobody."""
+        """Return whether it has threads, in which quiet messages alert nobody."""
         return False
 
     @property
     def standing(self) -> bool:
-        """Return whether a message stays open at the receiver until its end is sent, as with a pager."""
+        """Return whether an alert stays open at the receiver until its end is sent, as with a pager."""
         return False
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The files to which the channel writes."""
+        """Return the files that the channel writes."""
         return ()
 
     def secrets(self) -> Iterator[tuple[str, Secret]]:
@@ -112,17 +111,17 @@ relay = true                            # out of the daemon's reach: left to 'wa
 
 
 def channel_types() -> tuple[str, ...]:
-    """Return all that may stand after `type =`: the built-in types, then those of other packages."""
+    """Return the names of all types, built-in ones first."""
     return tuple(dict.fromkeys((*_built_in(), *_foreign())))
 
 
 def is_built_in(name: str) -> bool:
-    """Return whether a type is watchdogd's own."""
+    """Return whether a type is built in."""
     return name in _built_in()
 
 
 def channel_models() -> Iterator[tuple[str, type[ChannelSection]]]:
-    """Yield each type with its keys; without those of other packages that cannot be loaded."""
+    """Yield each type with its class, except those of other packages that cannot be loaded."""
     for name in channel_types():
         try:
             yield name, channel_model(name)
@@ -131,7 +130,7 @@ def channel_models() -> Iterator[tuple[str, type[ChannelSection]]]:
 
 
 def example(model: type[ChannelSection]) -> str:
-    """Return a type's table for config.example.toml: as a comment, unless it needs nothing outside."""
+    """Return a type's table for config.example.toml; as a comment, unless it needs nothing outside."""
     return "".join(
         f"# {line}\n" if line and not model.local else f"{line}\n"
         for line in model.example.strip().split("\n")
@@ -140,9 +139,9 @@ def example(model: type[ChannelSection]) -> str:
 
 @lru_cache
 def channel_model(name: str) -> type[ChannelSection]:
-    """Return the keys of one type. ValueError, in one line, where there is none or it cannot be loaded.
+    """Return the class of a type. ValueError, in one line, where there is none or it cannot be loaded.
 
-    Of other packages the one that is named is imported, and only where no built-in type has that name.
+    A type of another package is imported only where no built-in type has that name.
     """
     if is_built_in(name):
         module = importlib.import_module(f"{BUILT_IN}.{name}")
@@ -155,7 +154,7 @@ def channel_model(name: str) -> type[ChannelSection]:
     package = point.dist.name if point.dist else point.module
     try:
         found = point.load()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it does, one line says so
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - reported in one line, whatever it is
         why = one_line(f"{type(error).__name__}: {error}", 200)
         raise ValueError(f"type '{name}' of the package {package} cannot be loaded: {why}") from None
     if not _is_model(found):
@@ -164,7 +163,7 @@ def channel_model(name: str) -> type[ChannelSection]:
 
 
 def _is_model(found: object, module: str = "") -> bool:
-    """Return whether it is a class of a channel, defined in `module` where one is named."""
+    """Return whether it is a channel class, defined in `module` if one is named."""
     return (
         isinstance(found, type)
         and issubclass(found, ChannelSection)
@@ -181,7 +180,7 @@ def _built_in() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _foreign() -> Mapping[str, EntryPoint]:
-    """Return the entry points by name; looked for only where a type is not built in."""
+    """Return the entry points by name; searched only where a type is not built in."""
     found: dict[str, EntryPoint] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
         found.setdefault(point.name, point)
@@ -189,7 +188,7 @@ def _foreign() -> Mapping[str, EntryPoint]:
 
 
 def _typed(value: object, info: ValidationInfo) -> object:
-    """Return the table as its type has it."""
+    """Return a channel's table as its type's class."""
     if not isinstance(value, dict):
         return value
     kind = value.get("type")

@@ -1,4 +1,4 @@
-"""The kinds of values that stand in config.toml, channels to send to among them, and what every table has."""
+"""Types of values in config.toml, among them the channels to notify, and the base of all tables."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from watchdogd.system.times import zone_named
 from watchdogd.units import Duration
 
 NAME_LIMIT = 100
-"""Characters of a name."""
+"""Maximum characters of a name."""
 _BYTES = 150
-"""Bytes of a name as part of files' names, in which odd characters take three; file systems take 255."""
+"""Maximum bytes of a name in a file name, where a special character takes three; file systems permit 255."""
 
 
 def _secret(value: object, info: ValidationInfo) -> Secret:
@@ -46,7 +46,7 @@ def _secret(value: object, info: ValidationInfo) -> Secret:
 
 
 def _web_secret(value: Secret) -> Secret:
-    """Check a secret that is a web address; one that is only referred to is checked when it is revealed."""
+    """Check a secret that is a web address; a reference is checked when it is revealed."""
     literal = not (value.variable or value.path)
     if literal and not (web_host(value.reference) and re.fullmatch(r"[!-~]+", value.reference)):
         raise ValueError("is no web address: write https://..., or better env:NAME or file:PATH")
@@ -54,7 +54,7 @@ def _web_secret(value: Secret) -> Secret:
 
 
 def name_fault(name: str) -> str:
-    """Return why this cannot be the name of a run, disk, check or channel; empty where it can."""
+    """Return why a run, disk, check or channel cannot have this name, or empty."""
     if not name.strip():
         return "the name is empty"
     if not name.isprintable():
@@ -74,14 +74,14 @@ def _name(value: object) -> object:
 
 
 def _one_line(value: object) -> object:
-    """Text that becomes part of a message's head: a line break in it would begin a head of its own."""
+    """Check text for a message's header, where a line break would begin another header."""
     if isinstance(value, str) and not value.isprintable():
         raise ValueError(f"{value!r} has line breaks or control characters: write one plain line")
     return value
 
 
 def _several(value: object) -> object:
-    """Return a list; a single text is a list of one."""
+    """Return a list; one text becomes a list of one."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -95,7 +95,7 @@ def _pattern(value: object) -> object:
 
 
 def _rate(value: object) -> object:
-    """Messages per second of `1/s`, `30/m`, or None of `none`."""
+    """Return messages per second for `1/s` or `30/m`, None for `none`."""
     if value is None or value == "none":
         return None
     if isinstance(value, int | float) and value > 0:
@@ -107,7 +107,7 @@ def _rate(value: object) -> object:
 
 
 def _expand(value: object) -> object:
-    """Fill in `~` and `$VAR`. ValueError where there is no such user or variable."""
+    """Expand `~` and `$VAR`. ValueError where there is no such user or variable."""
     if not isinstance(value, str):
         return value
     if "\0" in value:
@@ -151,7 +151,7 @@ Positive = Annotated[Duration, Field(gt=0)]
 
 
 class Section(BaseModel):
-    """A table of config.toml: unknown keys are errors, values do not change."""
+    """Table of config.toml: unknown keys are errors, values are immutable."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, arbitrary_types_allowed=True, populate_by_name=True
@@ -159,21 +159,20 @@ class Section(BaseModel):
 
 
 SEVERITIES = ("CRITICAL", "WARNING", "UNKNOWN", "INFO", "ACTION")
-"""The words by which messages are sent here or there. An end has none of its own: it goes where its beginning
-went."""
+"""Severities by which messages are routed. A recovery has none of its own: it goes where the fault went."""
 _SHAPE = (
     'must be a list, such as ["slack"], or a table by severity: { CRITICAL = ["pager"], WARNING = ["slack"] }'
 )
 
 
 class Recipients(tuple[str, ...]):
-    """The names of channels, each once. `only`: the severities that go to one; where it has none, all do."""
+    """Names of channels, without repeats. `only`: severities by channel; a channel without gets all."""
 
     __slots__ = ()
     only: Mapping[str, frozenset[str]] = {}
 
     def beside(self, _default: Iterable[str]) -> Recipients:
-        """Return these channels; what a table does not name goes to `_default`."""
+        """Return these channels; `_default` is for severities that a table does not name."""
         return self
 
 
@@ -185,7 +184,7 @@ class _BySeverity(Recipients):
 
     @classmethod
     def of(cls, table: Mapping[str, tuple[str, ...]]) -> _BySeverity:
-        """Return the channels of all severities that the table names."""
+        """Return the channels of all severities in the table."""
         made = cls(dict.fromkeys(name for names in table.values() for name in names))
         only: dict[str, set[str]] = defaultdict(set)
         for severity, names in table.items():
@@ -195,13 +194,13 @@ class _BySeverity(Recipients):
         return made
 
     def beside(self, default: Iterable[str]) -> Recipients:
-        """Return these channels, with `default` for the severities that the table does not name."""
+        """Return these channels, with `default` for the severities not in the table."""
         rest = {severity: tuple(default) for severity in SEVERITIES if severity not in self.table}
         return _BySeverity.of({**self.table, **rest})
 
 
 def severities(value: object) -> tuple[str, ...]:
-    """Return the words of a list, or of one. ValueError, with the nearest word, where one is none."""
+    """Return the severities in a list, or a single one. ValueError, with the nearest, for an unknown one."""
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list | tuple | set | frozenset) or not words:
         raise ValueError('must be a list: write it as ["CRITICAL"]')

@@ -1,4 +1,4 @@
-"""The keys of config.toml as its models have them: what may stand in which table."""
+"""Keys of config.toml by table, from its models."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from watchdogd.config.fields import Section
 from watchdogd.config.models import Config
 
 NAME, SEVERAL = "NAME", "[]"
-"""Steps of a path: a name that the user gives, and any one of a list."""
+"""Path steps: a name chosen by the user, and any element of a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: its path, its keys, and what it must say for them, such as `type = "slack"`.
+    """Table of config.toml: its path, its keys, and the line that decides them, such as `type = "slack"`.
 
     `whole`: its keys are tables themselves.
     """
@@ -34,14 +34,14 @@ class Table:
         return len(where) == len(self.path) and self.shared(where) == len(where)
 
     def shared(self, where: Sequence[str]) -> int:
-        """Return how many steps this table's path and another have in common."""
+        """Return the number of leading steps that two paths have in common."""
         steps = zip(self.path, where, strict=False)
         return next((at for at, (own, other) in enumerate(steps) if not _same(own, other)), min(
             len(self.path), len(where)
         ))  # fmt: skip
 
     def place(self, key: str, where: Sequence[str]) -> str:
-        """`[runs.run-17] log` for a key of it, by the names of the table at `where`."""
+        """Return `[runs.run-17] log` for one of its keys, with the names in `where`."""
         common = self.shared(where)
         steps = [*where[:common], *self.path[common:], *([key] if self.whole else [])]
         listed = self.path[-1:] == (SEVERAL,)
@@ -52,12 +52,12 @@ class Table:
 
 @lru_cache(maxsize=1)
 def tables() -> tuple[Table, ...]:
-    """Return all tables of config.toml, but those of plugins' parameters."""
+    """Return all tables of config.toml, except those of plugins' parameters."""
     return tuple(_walk((), Config))
 
 
 def keys_at(where: Sequence[str], written: Any) -> list[str]:
-    """Return the keys that may stand in the table at the path `where`, which is `written` so."""
+    """Return the keys permitted in the table at the path `where`, in the tables `written` by the user."""
     for step in where:
         written = written[int(step) if isinstance(written, list) else step]
     given = _given(written.get("type")) if isinstance(written, dict) else ""
@@ -78,7 +78,7 @@ def _walk(path: tuple[str, ...], section: type[Section], given: str = "") -> Ite
 
 
 def _sections(annotation: Any) -> Iterator[tuple[tuple[str, ...], type[Section]]]:
-    """Yield the tables that a value may be or hold, with the steps to them."""
+    """Yield the tables that a value may be or contain, with the steps to them."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         yield (), annotation
         return
@@ -97,5 +97,5 @@ def _same(own: str, written: str) -> bool:
 
 
 def _quoted(step: str) -> str:
-    """Return a step of a path as TOML wants it."""
+    """Return a step of a path in TOML's notation."""
     return step if re.fullmatch(r"[A-Za-z0-9_-]+", step) else json.dumps(step)

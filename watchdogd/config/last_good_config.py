@@ -1,4 +1,4 @@
-"""The last valid configuration, which a link of the chain uses where an edit broke the file."""
+"""Last good configuration, which is used where an edit broke config.toml."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def keep(home: Home) -> None:
-    """Save config.toml as it stands, unless it is saved already.
+    """Save a copy of config.toml, unless the copy is the same already.
 
-    OSError; ConfigError where it was edited since and is not valid any more.
+    OSError; ConfigError where it was edited since and is invalid now.
     """
     text = read_plain(home.config, follow=True)
     kept = home.good_config
@@ -29,7 +29,7 @@ def keep(home: Home) -> None:
 
 
 def last(home: Home) -> Config | None:
-    """Return the saved configuration, or None: also where others could have written it."""
+    """Return the saved configuration; None where there is none, or others could have written it."""
     from watchdogd.config.loading import parse
 
     path = home.good_config
@@ -47,9 +47,9 @@ def _text(path: Path) -> str | None:
 
 
 def tables(home: Home) -> dict[str, Any] | None:
-    """Return the tables of config.toml where a daemon found this very text valid, else None.
+    """Return the tables of config.toml if a daemon found this text valid, else None.
 
-    For verbs that want one value and cannot spend half a second on full validation.
+    For verbs that need one value and cannot spend half a second on validation.
     """
     try:
         text = read_plain(home.config, follow=True)

@@ -1,4 +1,4 @@
-"""config.toml read: every error is one line with file, key, what is wrong, and the nearest right key."""
+"""Loading of config.toml: an error is one line with file, key, fault, and the nearest known key."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _PERSONAL = re.compile(r"^(file:)?~(/|$)|\$\{?(HOME|USER|LOGNAME)\b")
 
 
 def load(home: Home, *, pressing: bool = False) -> Config:
-    """Return the configuration of a home. `pressing`: nothing that it names will be run.
+    """Return the configuration of a home. `pressing`: no command in it will be run.
 
-    ConfigError, one line, where it is missing, broken, or others can write it: whoever can, has commands run
-    in the caller's name.
+    ConfigError, in one line, where it is missing or broken, or where others can write it and so run commands
+    in the user's name.
     """
     path = home.config
     try:
@@ -61,7 +61,7 @@ def load(home: Home, *, pressing: bool = False) -> Config:
 
 
 def empty_config(home: Home, text: str) -> ConfigError:
-    """Return the error of a config.toml that no longer names anything to watch, as a full disk leaves it."""
+    """Return the error for a config.toml that watches nothing any more, as a full disk may leave it."""
     lacks = "names no run, disk or check any more" if text.strip() else "is empty"
     return ConfigError(
         f"{home.config} {lacks}: {_restore(home)}, or write empty = true under [daemon] if it is meant"
@@ -73,7 +73,7 @@ def _restore(home: Home) -> str:
 
 
 def _watched_something(home: Home) -> bool:
-    """Return whether the last good configuration named a run, a disk or a check."""
+    """Return whether the last good configuration watched a run, a disk or a check."""
     try:
         kept = tomllib.loads(read_plain(home.good_config))
     except (OSError, ValueError, RecursionError):
@@ -82,9 +82,9 @@ def _watched_something(home: Home) -> bool:
 
 
 def parse(text: str, path: Path) -> Config:
-    """Return the configuration in `text`; relative paths in it are relative to the folder of `path`.
+    """Return the configuration in `text`; relative paths are relative to the folder of `path`.
 
-    From now on no command gets the variables that it names as secrets.
+    From now on, commands are started without the environment variables that it names as secrets.
     """
     try:
         tables = tomllib.loads(text)
@@ -104,21 +104,18 @@ def parse(text: str, path: Path) -> Config:
 
 
 def variables(home: Home) -> tuple[str, ...]:
-    """Return the variables that config.toml's texts name as `$NAME` or `${NAME}`.
-
-    Whoever reads it elsewhere needs them. Empty where it cannot be read.
-    """
+    """Return the variables in config.toml's texts, `$NAME` or `${NAME}`; none where it cannot be read."""
     found = {name for text in _written(home) for name in re.findall(r"\$\{?([A-Za-z_]\w*)", text)}
     return tuple(sorted(found))
 
 
 def personal(home: Home) -> tuple[str, ...]:
-    """Return the texts of config.toml that differ by user: those with `~`, `$HOME` or `$USER`."""
+    """Return the texts of config.toml that depend on the user: those with `~`, `$HOME` or `$USER`."""
     return tuple(text for text in _written(home) if _PERSONAL.search(text))
 
 
 def _written(home: Home) -> tuple[str, ...]:
-    """Return all texts of config.toml as they stand there; none where it cannot be read."""
+    """Return all texts of config.toml, unexpanded; none where it cannot be read."""
     try:
         return tuple(_texts(tomllib.loads(read_plain(home.config, follow=True))))
     except (OSError, ValueError, RecursionError):
@@ -126,7 +123,7 @@ def _written(home: Home) -> tuple[str, ...]:
 
 
 def _numbers(value: Any) -> Iterator[int]:
-    """Yield the sizes of all whole numbers in it."""
+    """Yield the absolute values of all integers in a value."""
     if isinstance(value, int):
         yield abs(value)
     elif isinstance(value, dict | list):
@@ -143,9 +140,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _config_error(error: ValidationError, tables: Mapping[str, Any], path: Path) -> ConfigError:
-    """Return the first error that pydantic found, in one line."""
+    """Return pydantic's first error in one line."""
     found = error.errors(include_url=False)
-    # A table where a word could stand as well: what is wrong in the table, not that it is no word.
+    # A table where a word is possible too: report the fault in the table, not that it is no word.
     errors = [
         each for each in found if each["type"] != "literal_error" or not isinstance(each["input"], dict)
     ]
@@ -162,12 +159,12 @@ def _config_error(error: ValidationError, tables: Mapping[str, Any], path: Path)
 
 
 def _shown(where: list[str]) -> str:
-    """Keys as one would write them; what cannot be shown is escaped."""
+    """Return keys in TOML's notation; unprintable ones are escaped."""
     return ".".join(part if part.isprintable() and part else json.dumps(part) for part in where)
 
 
 def _written_keys(error: Mapping[str, Any], tables: Any) -> list[str]:
-    """Return the keys as the user wrote them, without the names of union members in pydantic's location."""
+    """Return the keys as the user wrote them, without pydantic's names of union members."""
     found: list[str] = []
     location = error["loc"]
     unwritten = error["type"] in ("extra_forbidden", "missing")

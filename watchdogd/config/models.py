@@ -36,7 +36,7 @@ def _walltime(value: object) -> object:
 
 
 def _history_url(value: object) -> object:
-    """Check that the history can be kept there. The address may hold a password: it is not repeated."""
+    """Check that a URL names a database; it may hold a password, so the message does not repeat it."""
     if isinstance(value, str) and not re.match(r"(sqlite|postgresql)(\+\w+)?://", value):
         raise ValueError("is no database: write sqlite:///history.db or postgresql://user@host/database")
     return value
@@ -94,9 +94,9 @@ class HistorySection(Section):
 
 
 class Maintenance(Section):
-    """Maintenance windows: from each time of `cron`, for so long, these targets are silent.
+    """Maintenance window: from each time of `cron`, for `length` seconds, these targets send no alerts.
 
-    `timezone` is the zone of `cron`'s times; left out: this machine's.
+    `timezone`: zone of `cron`'s times; default: this machine's.
     """
 
     cron: CronText
@@ -148,7 +148,7 @@ class ReportSection(Section):
 
 
 class DigestSection(Section):
-    """The table [digest]: the morning message, at a time by `[daemon] timezone`."""
+    """The table [digest]: the morning message, at a time in `[daemon] timezone`."""
 
     at: HourOfDay
     channels: tuple[str, ...] | None = None
@@ -161,7 +161,7 @@ class PrometheusSection(Section):
 
 
 class CheckSection(Section):
-    """[checks.NAME], and the keys of every check; all others are the plugin's own parameters."""
+    """[checks.NAME], and the keys common to all checks; other keys are the plugin's parameters."""
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
 
@@ -176,7 +176,7 @@ class CheckSection(Section):
 
 
 class Config(Section):
-    """The whole of config.toml."""
+    """All of config.toml."""
 
     daemon: DaemonSection = DaemonSection()
     slurm: SlurmSection = SlurmSection()
@@ -194,7 +194,7 @@ class Config(Section):
 
     @property
     def watches_nothing(self) -> bool:
-        """True where it names no run, disk or check."""
+        """Return whether it names no run, disk or check."""
         return not (self.runs or self.disks or self.checks)
 
     def run(self, name: str) -> RunSection:
@@ -205,7 +205,7 @@ class Config(Section):
 
     @property
     def default_channels(self) -> tuple[str, ...]:
-        """Default recipients: `[alerts] channels`, else every channel that is not held back for later."""
+        """Default recipients: `[alerts] channels`, else all but those for escalation and fallback."""
         if self.alerts.channels is not None:
             return self.alerts.channels
         held_back = {*self.alerts.escalate_to, *self.alerts.fallback}
@@ -213,7 +213,7 @@ class Config(Section):
 
     @property
     def digest_channels(self) -> tuple[str, ...]:
-        """Recipients of the morning message: those named, else the default ones that take INFO; no pagers."""
+        """Recipients of the morning message: those named, else default ones that get INFO; no pagers."""
         if self.digest is not None and self.digest.channels is not None:
             return self.digest.channels
         known = ((name, self.channels[name]) for name in self.default_channels if name in self.channels)
@@ -222,7 +222,7 @@ class Config(Section):
         )
 
     def secrets(self, *, relayed: bool = True) -> Iterator[tuple[str, Secret]]:
-        """Yield every secret with its key; without `relayed` only those that the daemon needs."""
+        """Yield every secret with its key; unless `relayed`, only those that the daemon needs."""
         for name, channel in self.channels.items():
             for key, value in channel.secrets() if relayed or not channel.relay else ():
                 yield f"channels.{name}.{key}", value

@@ -1,4 +1,4 @@
-"""Secrets: given as `env:NAME` or `file:PATH`, revealed only where they are used."""
+"""Secrets: given as `env:NAME` or `file:PATH`, read only where they are used."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 
 MASK = "****"
 _SECRET_LENGTH = 8
-"""Characters that a part of an address has at least to be taken for a secret: `api` and `hooks` are none."""
+"""Minimum length of a URL's part to count as secret; `api` and `hooks` do not."""
 _PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]+(?=@)")
 _IN_QUERY = re.compile(r"([?&][^=&\s]*(?:password|token|secret|key)[^=&\s]*=)[^&\s]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A reference to a secret; its text never shows by printing, logging or comparing this value."""
+    """Reference to a secret, which never appears when this value is printed, logged or compared."""
 
     reference: str
 
     @property
     def variable(self) -> str:
-        """The environment variable it comes from, or empty."""
+        """Return the name of its environment variable, or empty."""
         return self.reference[4:] if self.reference.startswith("env:") else ""
 
     @property
     def path(self) -> str:
-        """The file it comes from, or empty."""
+        """Return the path of its file, or empty."""
         return self.reference[5:] if self.reference.startswith("file:") else ""
 
     def reveal(self) -> str:
-        """Return the secret itself. ConfigError, naming the reference alone, where it is not there."""
+        """Return the secret. ConfigError, naming only the reference, where it is missing."""
         if self.variable:
             value = os.environ.get(self.variable, "").strip()
             if not value:
@@ -68,20 +68,16 @@ class Secret:
         return self.reference
 
     def __str__(self) -> str:
-        """Return the reference where it is one, else a mask."""
+        """Return the reference, or a mask for a literal secret."""
         return self.reference if self.variable or self.path else MASK
 
     def __repr__(self) -> str:
-        """Return the reference or a mask: a secret shows nowhere."""
+        """Return the reference or a mask."""
         return f"Secret({self})"
 
 
 def masked(text: str, words: Iterable[str]) -> str:
-    """Return `text` from others with these words masked.
-
-    A server may repeat what it was sent, also in the form sent (percent-encoded, or in base64 as logins
-    are).
-    """
+    """Return a text from outside with these words masked, also in percent-encoding and in base64."""
     found = sorted({form for word in words if word for form in _forms(word)}, key=len, reverse=True)
     return re.sub("|".join(map(re.escape, found)), MASK, text) if found else text
 
@@ -95,7 +91,7 @@ def _forms(word: str) -> tuple[str, ...]:
 
 
 def secret_parts(url: str) -> tuple[str, ...]:
-    """Return what may be secret of a web address: all of it, its path and longer parts; not its host."""
+    """Return the parts of a URL that may be secret: the whole, the path and longer parts; not the host."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -104,28 +100,25 @@ def secret_parts(url: str) -> tuple[str, ...]:
     behind = f"{parts.path}?{parts.query}" if parts.query else parts.path
     pieces = (behind, parts.path, *re.split(r"[/?&=:]", f"{user}/{behind}"))
     found = {url, *(piece for piece in pieces if len(piece) >= _SECRET_LENGTH)}
-    if ":" in user:  # a password, however short it is
+    if ":" in user:  # a password of any length
         found |= {user, user.partition(":")[2]}
     return tuple(found | {unquote(piece) for piece in found})
 
 
 def without_passwords(text: str) -> str:
-    """Return `text` with the passwords of its addresses masked."""
+    """Return a text with the passwords in its URLs masked."""
     return _IN_QUERY.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}", text))
 
 
 def withhold(home: Home) -> None:
-    """Keep the variables that home's config.toml names as secrets from commands.
-
-    It may be broken: this is for verbs that need nothing else of it.
-    """
+    """Hide the variables that config.toml names as secrets from commands; the file may be broken."""
     with contextlib.suppress(OSError):
         text = read_plain(home.config, errors="replace", follow=True)
         command.withhold(re.findall(r"""["']env:([A-Za-z_]\w*)["']""", text))
 
 
 def exposed(secrets: Iterable[tuple[str, Secret]], group: int | None) -> tuple[Problem, ...]:
-    """Return each secret, by its key, whose file others than owner and `group` can read, with the fix."""
+    """Return the secrets whose files others than owner and `group` can read, by key, with the fix."""
     found = (
         (key, file_trust.exposed(Path(os.path.expanduser(secret.path)), group))
         for key, secret in secrets

@@ -1,7 +1,7 @@
-"""Places of a run's switches, from the daemon's `switches/RUN.json` or else from config.toml as it is by now.
+"""Locations of a run's switches, from the daemon's `switches/RUN.json` or else from config.toml.
 
-The module is light: pressing costs a fraction of a second on the slowest file system; the configuration is
-read only where the daemon has not laid the run out as it is now.
+This module imports little, so that pressing a switch is quick on the slowest file system; config.toml is read
+only where RUN.json is missing or out of date.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MANIFEST_LIMIT = 65536
 
 
 def find(home: str, run: str, kind: str) -> Switch:
-    """Return a run's switch. WatchdogError, naming the nearest run, where there is none of that name."""
+    """Return a run's switch. WatchdogError, with the nearest name, where there is no such run."""
     manifest, key = _manifest_of(home, run), f"{kind}_switch"
     known = key in manifest
     configured = {} if known and not _is_older(home, run) else _configured(home, run, needed=not known)
@@ -30,7 +30,7 @@ def find(home: str, run: str, kind: str) -> Switch:
 
 
 def find_or_default(home: str, run: str, kind: str) -> Switch:
-    """Return what `find` returns, else the place in home that every Guard of the run polls."""
+    """Return the result of `find`, else the switch in home that every Guard of the run polls."""
     try:
         return find(home, run, kind)
     except WatchdogError:
@@ -38,7 +38,7 @@ def find_or_default(home: str, run: str, kind: str) -> Switch:
 
 
 def _manifest_of(home: str, run: str) -> dict[str, str]:
-    """Return the paths and the group in switches/RUN.json; what makes no sense is left out."""
+    """Return the paths and the group in switches/RUN.json; invalid ones are left out."""
     try:
         manifest = json.loads(touchfile.head(_manifest(home, run), _MANIFEST_LIMIT))
     except PermissionError:
@@ -51,7 +51,7 @@ def _manifest_of(home: str, run: str) -> dict[str, str]:
 
 
 def _own(home: str, run: str, kind: str) -> str:
-    """Return the switch's place in home, which counts whatever is configured."""
+    """Return the path of the switch in home, which counts in addition to the configured one."""
     return os.path.join(home, "switches", f"{file_name(run)}.{kind}")
 
 
@@ -60,7 +60,7 @@ def _manifest(home: str, run: str) -> str:
 
 
 def _is_older(home: str, run: str) -> bool:
-    """Return whether config.toml was edited since the daemon wrote RUN.json."""
+    """Return whether config.toml is newer than RUN.json."""
     try:
         config = os.stat(os.path.join(home, "config.toml"))
         return config.st_ctime_ns > os.stat(_manifest(home, run)).st_mtime_ns
@@ -69,10 +69,7 @@ def _is_older(home: str, run: str) -> bool:
 
 
 def _configured(home: str, run: str, *, needed: bool) -> dict[str, str | None]:
-    """Return the places from config.toml, for a run whose file of the daemon is missing or out of date.
-
-    Empty where config.toml cannot be read and is not `needed`.
-    """
+    """Return the paths from config.toml; empty where it cannot be read and is not `needed`."""
     from watchdogd.config.loading import load
     from watchdogd.home.layout import Home, switch_path
     from watchdogd.system.text import nearest
@@ -80,7 +77,7 @@ def _configured(home: str, run: str, *, needed: bool) -> dict[str, str | None]:
     place = Home.existing(home)
     try:
         configured = load(place, pressing=True).runs
-    except Exception:  # in an emergency what the daemon wrote will do; else it is raised again
+    except Exception:  # in an emergency RUN.json will do, if there is one
         if needed:
             raise
         return {}

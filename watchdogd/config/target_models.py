@@ -1,4 +1,4 @@
-"""The tables [runs.NAME] and [disks.NAME] of config.toml: what is watched."""
+"""Tables [runs.NAME] and [disks.NAME] of config.toml."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from watchdogd.units import Amount, AmountField, Duration, Rate, Share
 
 
 class Quiet(Section):
-    """A phase that may be silent for longer than `stale_after`."""
+    """Phase in which the log may be silent for longer than `stale_after`."""
 
     match: Pattern
     allow: Positive
 
 
 class MustSee(Section):
-    """A line that has to appear soon after a job's start."""
+    """Line that must appear within some time after a job's start."""
 
     match: Pattern
     within: Positive
 
 
 class Requeue(Section):
-    """A requeue that leaves out nodes: at most `max_excluded`, each for `exclude_for` from its suspicion."""
+    """Requeue that excludes suspect nodes: `max_excluded` at most, each for `exclude_for` seconds."""
 
     exclude: Literal["suspects"]
     max_excluded: int = Field(suspect_nodes.MOST, ge=1, strict=True)
@@ -36,7 +36,7 @@ class Requeue(Section):
 
 
 class Act(Section):
-    """An action with an argument: a command, a script to submit again, a Python that annotates, a requeue."""
+    """Action with an argument: a command, a script to resubmit, a Python that annotates, a requeue."""
 
     exec: tuple[str, ...] | None = Field(None, min_length=1)
     resubmit: PathText | None = None
@@ -78,7 +78,7 @@ QuotaPattern = Annotated[Pattern, AfterValidator(_quota_pattern)]
 
 
 class RunSection(Section):
-    """The table [runs.NAME]: all keys are optional; what is left out is not judged."""
+    """The table [runs.NAME]: all keys are optional; a check without its key is off."""
 
     job_name: str | None = None
     user: str | None = None
@@ -114,21 +114,18 @@ class RunSection(Section):
 
     @model_validator(mode="after")
     def _sense(self) -> RunSection:
-        if self.kill_switch and os.path.normpath(self.kill_switch) == os.path.normpath(
-            self.save_switch or ""
-        ):
-            raise ValueError(
-                f"kill_switch and save_switch are one file, {self.kill_switch}: give each its own"
-            )
+        kill, save = self.kill_switch, self.save_switch
+        if kill and save and os.path.normpath(kill) == os.path.normpath(save):
+            raise ValueError(f"kill_switch and save_switch are one file, {kill}: give each its own")
         if self.backend == "process" and not (self.pid_file or self.command):
             raise ValueError('backend = "process" needs pid_file or command')
         return self
 
 
 class QuotaCommand(Section):
-    """A site's own quota tool: prints JSON, or text on which `pattern` has named groups.
+    """Site-specific quota tool that prints JSON, or text for the named groups of `pattern`.
 
-    `row`: what stands in the rows that are meant, where one answer speaks of several file systems.
+    `row`: pattern of the rows to read, where the output lists several file systems.
     """
 
     command: tuple[str, ...] = Field(min_length=1)
@@ -142,7 +139,7 @@ _WRONG_WAY_ROUND = (
     ("warn_used", "crit_used", "larger"),
     ("warn_inodes_used", "crit_inodes_used", "larger"),
 )
-"""Which threshold must not be above which, and what to give to `crit`."""
+"""Pairs of thresholds of which the first must not be above the second, and which of them `crit` must be."""
 
 
 class DiskSection(Section):
@@ -183,7 +180,7 @@ class DiskSection(Section):
 
 
 def _is_above(one: Amount | None, other: Amount | None) -> bool:
-    """Return whether one threshold is above another; sizes and shares cannot be compared."""
+    """Return whether one threshold is above another; a size and a share cannot be compared."""
     if one is None or other is None:
         return False
     if one.absolute is not None and other.absolute is not None:

@@ -1,4 +1,4 @@
-"""Faults of config.toml, in its syntax, a value or the whole, in words that say what to write."""
+"""Faults in config.toml's syntax, values and references, worded so that they say what to write."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from watchdogd.system.pathname import file_name
 from watchdogd.system.text import close_to, nearest
 
 RESERVED = "watchdogd"
-"""The name under which the daemon speaks of itself."""
+"""The daemon's own name in checks and messages."""
 
 
 def inconsistency(config: Config) -> str:
-    """Return the first inconsistency, in one line with its key; empty where there is none."""
+    """Return the first inconsistency between tables, in one line with its key, or empty."""
     return next((text for text in (*_names(config), *_channels(config), *_switches(config)) if text), "")
 
 
 def unknown_group(config: Config) -> str:
     """Return a line for a Unix group that this machine does not know, or empty.
 
-    The machine is asked, so call it only where the group will be used.
+    Call it only where the group will be used: it asks the name service.
     """
     for key, group in (("daemon.group", config.daemon.group), ("slurm.group", config.slurm.group)):
         if group is not None and group_id(group) is None:
@@ -37,18 +37,10 @@ def unknown_group(config: Config) -> str:
 
 
 def _names(config: Config) -> Iterator[str]:
-    """Yield a line for each wrong name.
-
-    Runs, disks and checks share their names: messages, silences and the history go by them.
-    """
+    """Yield a line for each invalid name; runs, disks and checks share one set of names."""
     taken: dict[str, str] = {}
-    tables: dict[str, Iterable[str]] = {
-        "channels": config.channels,
-        "runs": config.runs,
-        "disks": config.disks,
-        "checks": config.checks,
-    }
-    for table, names in tables.items():
+    for table in ("channels", "runs", "disks", "checks"):
+        names: Iterable[str] = getattr(config, table)
         for name in names:
             wrong = name_fault(name)
             if wrong:
@@ -63,12 +55,11 @@ def _names(config: Config) -> Iterator[str]:
 
 
 def _channels(config: Config) -> Iterator[str]:
-    """Yield a line for each channel that is named and not configured."""
+    """Yield a line for each channel that is named but not configured."""
     for key, named in _channel_references(config):
         for channel in _channels_of(named):
             if channel not in config.channels:
-                hint = nearest(str(channel), list(config.channels))
-                yield f"{key}: there is no [channels.{channel}]{hint}"
+                yield f"{key}: there is no [channels.{channel}]{nearest(str(channel), list(config.channels))}"
 
 
 def _channels_of(named: object) -> Iterable[object]:
@@ -79,7 +70,7 @@ def _channels_of(named: object) -> Iterable[object]:
 
 
 def _switches(config: Config) -> Iterator[str]:
-    """Yield a line for each switch that is configured where the other kind always counts."""
+    """Yield a line for each configured switch that is the other kind's switch in home."""
     for name, run in config.runs.items():
         for kind, path, other in (("kill", run.kill_switch, "save"), ("save", run.save_switch, "kill")):
             taken = ["switches", f"{file_name(name)}.{other}"]
@@ -148,15 +139,12 @@ def _error_text(errors: Sequence[Mapping[str, Any]]) -> str:
 
 
 def validation_error(errors: Sequence[Mapping[str, Any]]) -> str:
-    """Return what is wrong with one value, on one line whatever the value holds.
-
-    `errors` are pydantic's: one for each kind that the value may be of.
-    """
+    """Return the fault of one value, in one line; `errors` are pydantic's, for each type it may have."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in _error_text(errors))
 
 
 def _choice(error: Mapping[str, Any]) -> str:
-    """Return `must be one of a, b`, with the nearest where one is near."""
+    """Return `must be one of a, b`, with the nearest word if there is one."""
     known = [part.strip().strip("'") for part in error["ctx"]["expected"].replace(" or ", ", ").split(",")]
     given = error["input"]
     hint = close_to(given, known) if isinstance(given, str) else ""
@@ -190,7 +178,7 @@ _SYNTAX_FIXES = (
     ("Invalid initial character", "begin a key with a letter, or put it in quotes"),
     ("Invalid statement", "write a [table], or key = value; a comment begins with #"),
 )
-"""How tomllib's own words begin, and what they mean for whoever wrote the file."""
+"""Beginnings of tomllib's messages, each with what to write instead."""
 _SHOWN = 60
 
 
@@ -209,13 +197,13 @@ def syntax_error(text: str, error: ValueError | RecursionError) -> str:
 
 
 def _shown(line: str) -> str:
-    """Return the heading or the key in this line, not the value: it may be a secret."""
+    """Return the heading or key in this line, not the value, which may be a secret."""
     heading = line.strip().startswith("[")
     key = line.strip() if heading else line.partition("=")[0].strip() if "=" in line else ""
     return f", {key[:_SHOWN]!r}" if key else ""
 
 
 def _too_long_number(text: str) -> str:
-    """Return the line of a number with more digits than any number here."""
+    """Return the line with a number of too many digits."""
     long = (number for number, line in enumerate(text.split("\n"), 1) if _DIGITS.search(line))
     return f"line {next(long, 1)}: this number is longer than any that could be meant"
