@@ -208,11 +208,14 @@ def _sound(
     status = Status.WARNING if wrong else Status.OK
     if wrong and every and now - last >= 2 * every:
         status = Status.CRITICAL
-        wrong.append(f"the last whole one is {units.age(now - last)} old" if last else "none is whole")
-    line = "; ".join(wrong) or f"{len(sound)} of the {len(kept.known)} newest checkpoints are whole"
+        old = f"the last whole checkpoint is {units.age(now - last)} old"
+        wrong.insert(0, old if last else "no checkpoint is whole")
+    count = f"{len(sound)} of the {len(kept.known)} newest"
+    line = next(iter(wrong), f"{count} checkpoints are whole")
     figures = {"whole": Metric(len(sound), warn=keep), **_saving(kept, every)}
     told = Result(status, line, figures, "\n".join(flaws.values()), "whole")
-    return told.saying(os.path.dirname(newest)).ending(line)
+    told = told.saying(*wrong[1:], os.path.dirname(newest), advice=[_KEEP] if wrong else [])
+    return told.ending("checkpoints are whole again", count)
 
 
 def _pointer(kept: CheckpointInventory, flaws: Mapping[str, str]) -> Iterator[str]:

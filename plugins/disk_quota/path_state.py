@@ -135,7 +135,7 @@ def _unreachable(path: str, error: OSError, former: PathState) -> Result:
         was = former.mount
         gone = was is not None and not any((was.point, was.type) == (m.point, m.type) for m in mounts())
         note = f"its file system ({was.type} {was.source}) is not mounted any more" if was and gone else ""
-        lost = critical(f"{'is not mounted any more' if note else 'is missing'} {where}")
+        lost = critical(f"{'not mounted any more' if note else 'missing'} {where}")
         spelt = [] if was else [_SPELT]
         return replace(lost.saying(path, note, advice=[*spelt, ASK]), unanswered=True)
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -165,7 +165,7 @@ def _moved(path: str, sight: PathView, former: PathState) -> Result | None:
         former.unmounted = True
         it = lost or never
         assert it is not None
-        how = "is not mounted any more" if lost else "is not mounted"
+        how = "not mounted any more" if lost else "not mounted"
         was = "it was" if lost else "/etc/fstab has"
         told = critical(f"{how} on {platform.node()}").saying(
             path,
@@ -208,4 +208,4 @@ def _replaced(path: str, sight: PathView, former: PathState, now: float) -> Resu
 def _read_only(path: str, sight: PathView) -> Result | None:
     if not sight.stat.f_flag & os.ST_RDONLY:
         return None
-    return critical(f"is read-only on {platform.node()}, nothing can be written").saying(path, advice=[ASK])
+    return critical(f"read-only on {platform.node()}, nothing can be written").saying(path, advice=[ASK])

@@ -292,10 +292,10 @@ def _of_gpus(
 
 
 def _fault(name: str, node: str, found: Sequence[Fault], details: str) -> Result:
-    """Report several faults as one result, with the worst status."""
-    status = max((fault.status for fault in found), key=lambda each: each.severity)
-    said = "; ".join(fault.text for fault in found)
-    result = Result(status, f"{name}: {said}", subject=name, details=details)
+    """Report several faults as one result: the worst one, and the others below it."""
+    worst, *others = sorted(found, key=lambda fault: -fault.status.severity)
+    result = Result(worst.status, f"{name}: {worst.text}", subject=name, details=details)
+    result = result.saying(*(f"also: {fault.text}" for fault in others))
     lasting = next((fault.text for fault in found if fault.lasting), "")
     return _accusing(result, node, lasting) if lasting else result
 

@@ -150,16 +150,21 @@ def node_fault(node: GpuNode, limits: GpuLimits, known: tuple[str, ...] = ()) ->
         return Fault(Status.CRITICAL if wanted else Status.UNKNOWN, line)
     labels = {gpu.label for gpu in node.readout.gpus}
     gone = [label for label in known if label not in labels]
-    named = f" ({', '.join(gone[:8])} {'is' if len(gone) == 1 else 'are'} gone)" if gone else ""
+    named = f"{', '.join(gone[:8])} {'is' if len(gone) == 1 else 'are'} gone" if gone else ""
     found = set(node.readout.counts)
     if wanted is None or wanted in found or min(found) > wanted:
         lost = bool(gone) and node.readout.complete and wanted is None
-        return Fault(Status.CRITICAL, f"GPUs were lost{named}", lasting=True) if lost else None
+        return Fault(Status.CRITICAL, named, lasting=True) if lost else None
     if not node.readout.complete:
         return Fault(
             Status.UNKNOWN, f"its tool's answer ends after {max(found)} of {wanted} GPUs: there may be more"
         )
-    return Fault(Status.CRITICAL, f"{max(found)} of {wanted} GPUs are there{named}", lasting=True)
+    left = (
+        f"{max(found)} of {wanted} GPUs are left"
+        if named
+        else f"only {max(found)} of {wanted} GPUs are there"
+    )
+    return Fault(Status.CRITICAL, ", ".join(filter(None, [named, left])), lasting=True)
 
 
 _TWO_DIES = re.compile(r"MI2[0-9]{2}|Aldebaran", re.IGNORECASE)

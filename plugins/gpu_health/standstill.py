@@ -64,7 +64,7 @@ def _saves(run: Run, now: float) -> bool:
 def over(ends: Iterable[Result]) -> Iterator[Result]:
     """Add to the end of a hang that no GPU stands still."""
     for each in ends:
-        freed = replace(each, progress=Progress()).ending("GPUs no longer wait for one another")
+        freed = replace(each, progress=Progress()).ending("GPUs work again")
         yield (
             freed
             if each.subject == HUNG
@@ -91,15 +91,17 @@ def _hang(
     lasted = now - state.hung_since
     suspects = ", ".join(each.shown for each in moment.quiet[:_SHOWN])
     more = f" and {len(moment.quiet) - _SHOWN} more" if len(moment.quiet) > _SHOWN else ""
-    who = f"suspects, at 0 %: {suspects}{more}" if suspects else "none stands out, so perhaps the network"
     status = Status.CRITICAL if lasted >= patience.hang_after else Status.WARNING
     waiting = "\n".join(f"waits: {each.name} {describe_gpu(each)}" for each in moment.waiting[:32])
     blamed = "\n".join(f"suspect: {each.name} {describe_gpu(each)}" for each in moment.quiet[:32])
     details = f"{blamed}\n{waiting}".strip()
     progress = Progress(stalled=status is Status.CRITICAL, at=step or None)
-    at = f"{len(moment.waiting)} GPUs have waited" if len(moment.waiting) > 1 else "a GPU has waited"
-    short = f"stalled, {at} {age(lasted)} for the others"
-    hang = Result(status, f"{short}; {who}", subject=HUNG, details=details, progress=progress, short=short)
+    count, short = len(moment.waiting), f"stalled for {age(lasted)}"
+    wait = f"{count} GPUs wait" if count > 1 else "1 GPU waits"
+    line = f"{short}: {suspects}{more} at 0 %, {wait} for {'them' if len(moment.quiet) > 1 else 'it'}"
+    if not suspects:
+        line = f"{short}: {wait} for others, of which none stands out: perhaps the network"
+    hang = Result(status, line, subject=HUNG, details=details, progress=progress, short=short)
     hang = hang.saying(f"{_busy_at(moment.waiting)}, near idle", advice=[_stacks(run)])
     hang = hang.dated(state.hung_since)
     yield hang.triggers("on_hang") if status is Status.CRITICAL else hang

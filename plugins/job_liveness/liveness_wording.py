@@ -12,10 +12,14 @@ from watchdogd.batch.pending_reasons import Wait
 from watchdogd.batch.run_models import SURE
 from watchdogd.batch.snapshot import Snapshot
 from watchdogd.checks.node_checks import leave_out
+from watchdogd.checks.working_job import as_owner
 from watchdogd.plugin import Advice, Result, Run, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
 from watchdogd.units import age, local_time
+
+_OF_THE_OWNER = frozenset({"end", "requeue", "hold", "rename"})
+"""Commands about a job (fields of BatchCommands) that its owner may give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,8 @@ class RunSituation:
     def advice(self, sentence: str, what: str, job: Job, action: str = "") -> tuple[Advice, ...]:
         """Return advice with a command about a job (a field of BatchCommands), if there is one."""
         typed = self.order(what, job)
+        if what in _OF_THE_OWNER:
+            sentence = as_owner(sentence, job)
         return (Advice(sentence, typed, action),) if typed else ()
 
 
@@ -195,7 +201,8 @@ def describe_stuck(job: Job) -> str:
 def fix_of(job: Job) -> Advice:
     """Return what helps a job that will not start by itself."""
     reason = reason_of(job)
-    return Advice(reason.sentence, reason.fix.format(id=handle(job)))
+    sentence = reason.sentence if reason.by_admin else as_owner(reason.sentence, job)
+    return Advice(sentence, reason.fix.format(id=handle(job)))
 
 
 def submitted_as(job: str) -> Advice:

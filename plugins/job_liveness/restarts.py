@@ -39,7 +39,9 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
     what = "jobs" if len({end.id for end in crashed}) > 1 else f"attempts of job {crashed[0].id}"
     found = history.post_mortem_at(crashed[0])
     why = found.cause or crashed[0].how
-    line = f"crash loop: the last {len(crashed)} {what} failed within minutes: {why}"
+    began = crashed[-1].started_at
+    span = "minutes" if began is None else situation.ago(began)
+    line = f"crash loop, the last {len(crashed)} {what} failed in {span}: {why}"
     told = critical(line, subject=CRASHES).saying(
         found.work,
         *map(describe_end, crashed),
@@ -47,7 +49,6 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
         *(f"job {job.id} runs now{on_nodes(job.nodes)}" for job in situation.running),
         advice=_stopped(situation),
     )
-    began = crashed[-1].started_at
     told = told if began is None else told.dated(began)
     return [told.triggers("on_crash_loop")]
 

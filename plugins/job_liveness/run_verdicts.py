@@ -85,7 +85,7 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
             lasted = situation.ago(since.get(job.raw_id, situation.now))
             told = warning(f"suspended for {lasted}{why}").saying(
                 f"{situation.noun} {job.id}{on_nodes(job.nodes)}",
-                advice=situation.advice("To let it go on:", "resume", job),
+                advice=_resumed(situation, job),
             )
             return told.of_kind("suspended").dated(since.get(job.raw_id, situation.now))
     ended = min(since.values(), default=situation.now)
@@ -100,6 +100,12 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
         return told.of_kind("leaving").dated(ended)
     newest = situation.newest
     return ok(situation.running_line()).ending("runs again", f"{situation.noun} {newest.id}")
+
+
+def _resumed(situation: RunSituation, job: Job) -> tuple[Advice, ...]:
+    """Return what lets a suspended job go on: of Slurm's and PBS's jobs the administrators alone may."""
+    alone = "To let it go on:" if situation.process else "Ask the cluster's administrators to do this:"
+    return situation.advice(alone, "resume", job)
 
 
 def _waiting(situation: RunSituation, history: JobHistory) -> Result:
@@ -279,14 +285,15 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
         "" if situation.process else snapshot.endings_trouble,
         hidden_jobs(situation),
         f"looked for: {run.pid_file or run.command}" if situation.process else "",
-        advice=[Advice(_searched(situation)), _finish(run.name)],
+        advice=[Advice(_searched(situation))],
     )
     return never.of_kind("never seen").dated(history.watched_since)
 
 
-def _finish(run: str) -> Advice:
-    """Return how to end the watch over a run that has done all that it was to do."""
-    return Advice("If training is complete:", f"watchdogd finish {shlex.quote(run)}")
+def _finish(run: str, *, done: bool = False) -> Advice:
+    """Return how to end the watch over a run that is over; `done`: its last job ended well."""
+    when = "If training is complete:" if done else "If no more jobs of it are to come:"
+    return Advice(when, f"watchdogd finish {shlex.quote(run)}")
 
 
 _SEE = Advice("Or let somebody watch who may see it; to test that:", "watchdogd doctor")
@@ -319,7 +326,7 @@ def hidden_jobs(situation: RunSituation) -> str:
 def _gone(situation: RunSituation, history: JobHistory) -> Result:
     """Report how it is gone. Whoever cancelled its last job does not want another one in its place."""
     last = history.last
-    finish = _finish(situation.run.name)
+    finish = _finish(situation.run.name, done=last is not None and last.well)
     seen, found = situation.ago(_lost_at(history)), _lost_post_mortem(history)
     gone = critical(f"crashed: {found.cause}" if found.cause else f"gone, last seen {seen} ago")
     gone = gone.dated(_lost_at(history))

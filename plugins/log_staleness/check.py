@@ -61,7 +61,7 @@ from typing import Any, Literal
 
 from watchdogd import units
 from watchdogd.batch import commands
-from watchdogd.checks.working_job import working
+from watchdogd.checks.working_job import as_owner, working
 from watchdogd.plugin import (
     Advice,
     Chart,
@@ -95,11 +95,14 @@ def _advised(result: Result, run: Run, job: Job) -> Result:
     number = job.id if run.backend == "process" else job.handle
     lost = result.subject == "loss" and result.since is not None
     before = f"Cancel it, then restart from a checkpoint saved before {local_time(result.since or 0.0)}:"
-    end = Advice(before if lost else "To stop the run:", typed.end.format(id=number), "cancel")
+    stop = as_owner(before if lost else "To stop the run:", job)
+    end = Advice(stop, typed.end.format(id=number), "cancel")
     helps = {
         "": Advice("To see where each process stands:", f"watchdogd stacks {name}", "stacks")
         if job.working
-        else Advice("To let it go on:", typed.resume.format(id=number)),
+        else Advice(
+            f"To let it go on{f', on {job.nodes}' if job.nodes else ''}:", typed.resume.format(id=number)
+        ),
         "loss": end,
         "throughput": Advice("To see which GPUs are slow:", f"watchdogd gpus {name}"),
         "skipped": Advice("Check the loss scale; if the loss no longer falls, go back to a checkpoint."),
@@ -111,9 +114,9 @@ def _advised(result: Result, run: Run, job: Job) -> Result:
         return result
     more = []
     if result.trigger == "on_hang" and typed.requeue:
-        more.append(Advice("To restart it:", typed.requeue.format(id=number), "requeue"))
+        more.append(Advice(as_owner("To restart it:", job), typed.requeue.format(id=number), "requeue"))
     if result.kind == "over":
-        more += [end, Advice("If training is complete:", f"watchdogd finish {name}")]
+        more.append(end)
     return result.saying(advice=[helps, *more])
 
 

@@ -36,7 +36,7 @@ def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
         yield ok("not judged: no log is configured, and no Guard has told its step")
         return
     yield stall_verdict.judge(look, limits)
-    yield from _loss(log)
+    yield from _loss(log, look.now)
     yield from _pace(log)
     yield from _skips(log)
     yield from _wanted(log, wishes, look.now)
@@ -82,17 +82,17 @@ def _unread(log: RunLog) -> Iterator[Result]:
         yield ok("what is new was read", subject="unread").ending("the log is read again")
 
 
-def _loss(log: RunLog) -> Iterator[Result]:
+def _loss(log: RunLog, now: float) -> Iterator[Result]:
     """Report the loss, and any other measure that is no longer a number."""
     loss, evidence = log.told.loss, log_wording.evidence(log)
-    if found := _lost(log, evidence) or _risen(log, evidence):
+    if found := _lost(log, evidence, now) or _risen(log, evidence):
         yield found.triggers("on_spike")
     elif loss:
         told = f"loss {loss.good:g}" if loss.good is not None else "no loss yet"
         yield ok(told, subject="loss").ending("loss is fine again", told.removeprefix("loss "))
 
 
-def _lost(log: RunLog, evidence: str) -> Result | None:
+def _lost(log: RunLog, evidence: str, now: float) -> Result | None:
     """Report what stays NaN or infinite.
 
     That is the loss, without which nothing is trained any more; or a nameless number, which may be another
@@ -103,7 +103,7 @@ def _lost(log: RunLog, evidence: str) -> Result | None:
         before = f", last good {loss.good:g}" if loss.good is not None else ""
         where = f", at {log_wording.number(log.told.step)}" if log.told.step else ""
         word = "NaN" if loss.word == "nan" else "infinite"
-        said = f"loss is {word}, {loss.bad} times in a row{where}{before}"
+        said = f"loss is {word} for {age(now - loss.since)}, {loss.bad} times in a row{where}{before}"
         return critical(said, subject="loss", details=evidence).dated(loss.since)
     if lost:
         said = f"a number in its log is NaN or infinite, {lost.lost} times in a row"
@@ -143,7 +143,7 @@ def _pace(log: RunLog) -> Iterator[Result]:
         return
     if found := rise(pace.level):
         slower = f"{100 * (found.level / found.best - 1):.0f} % longer"
-        short = f"slow: {found.level:.3g} s/iteration, {found.best:.3g} s at best"
+        short = f"slow: {found.level:.3g} s per iteration, at best {found.best:.3g} s"
         if pace.unit == "token":
             short = f"slow: a token takes {slower} than at best"
         longer = f"{slower} for the same work"

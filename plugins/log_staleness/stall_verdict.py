@@ -243,7 +243,7 @@ def _usual(limits: Limits, look: Look) -> Allowance:
     starts = not look.clocks.moved and look.log.told.step is None
     start = limits.grace if starts else None
     if limits.stale_after != "auto":
-        usual = Allowance(limits.stale_after, "stale_after")
+        usual = Allowance(limits.stale_after, "stale_after in config.toml")
     else:
         usual = Allowance.learned(look.clocks.silence(look.now))
         start = limits.first if starts else None
@@ -300,7 +300,7 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
         metrics,
         details,
         progress=_progress(look, allowed, stalled=stalls),
-        short=f"{stall} for {age(lasted)}{at}",
+        short=f"{stall} for {age(lasted)}",
         suspects=log_wording.silent_rank(look.log),
     ).saying(*facts, advice=[] if stalls else [_NO_LOG])
     hung = hung.dated(since)

@@ -208,7 +208,7 @@ def _judged(
     for node, held in held_by.items():
         past = [point for point in history.series("anonymous", node) if point[0] >= since]
         yield judge(node, held, limits, [*past, (now, held.anonymous)])
-    yield from node_checks.silent(run.name, seen.silent)
+    yield from node_checks.silent(run.name, "its memory is", seen.silent)
 
 
 def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
@@ -230,7 +230,7 @@ def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tu
         "left": Metric(round(held.left), "B", crit=round(free)),
         "anonymous": Metric(round(held.anonymous), "B"),
     }
-    line = f"{_left(node, held)}, its processes hold {format_size(held.anonymous)}"
+    line = f"{_left(node, held)} ({held.pool}), its processes hold {format_size(held.anonymous)}"
     if held.left < free:
         told = critical(_left(node, held), subject=node, details=details, **figures).triggers("on_memory")
         return told.saying(
@@ -253,7 +253,7 @@ _RELIEF = Advice("Save and restart before the kernel ends it; fewer workers of i
 
 
 def _left(node: str, held: NodeMemory) -> str:
-    return f"{node}: {format_size(held.left)} of {format_size(held.total)} memory left ({held.pool})"
+    return f"{node}: {format_size(held.left)} of {format_size(held.total)} memory left"
 
 
 def _most(held: NodeMemory) -> str:

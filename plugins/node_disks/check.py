@@ -100,7 +100,7 @@ def _judged(
         yield unknown(f"its node disks are not known: {seen.trouble}").saying(advice=node_checks.ASK_NODES)
         return
     yield from judge(seen.told, paths, wishes)
-    yield from node_checks.silent(run.name, seen.silent)
+    yield from node_checks.silent(run.name, "its disks are", seen.silent)
 
 
 def judge(

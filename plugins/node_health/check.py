@@ -21,6 +21,7 @@ from watchdogd.batch.endings import Ending
 from watchdogd.batch.run_models import SURE
 from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.checks import node_checks
+from watchdogd.checks.working_job import as_owner
 from watchdogd.errors import UnreadableError
 from watchdogd.plugin import (
     Advice,
@@ -202,7 +203,8 @@ def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> 
             told = Result(Status.CRITICAL, _words(node), subject=name, details=details)
             fact = f"job {job.id} ({job.name}) still occupies it"
             advice = Advice(
-                f"If job {job.id} makes no progress, restart it:", f"scontrol requeue {job.handle}"
+                as_owner(f"If job {job.id} makes no progress, restart it:", job),
+                f"scontrol requeue {job.handle}",
             )
         elif node.drained or node.silent:
             told = Result(Status.WARNING, _words(node), subject=name, details=details)

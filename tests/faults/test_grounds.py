@@ -170,7 +170,7 @@ def test_a_file_system_that_hangs_is_told_once_whoever_works_on_it(site: Site, s
 def test_what_is_missing_is_told_alone_since_its_file_system_answers(site: Site) -> None:
     gone = site.place / "gone"
     site.watch(f'[disks.gone]\npath = "{gone}"\nwarn_free = "1%"\n')
-    site.wait_told("[CRITICAL] gone", "is missing on")
+    site.wait_told("[CRITICAL] gone", "missing on")
     assert str(gone) in site.bodies
     site.quiet("gone/disk_quota", times=4)
     assert len(site.headlines) == 1, site.headlines

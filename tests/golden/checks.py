@@ -326,7 +326,7 @@ def log(folder: Path) -> Said:
     for at in range(100):
         state.curves.level.take((2.3 if at < 60 else 6.9) + 0.01 * (at % 3))
         state.curves.pace.level.take((0.9 if at < 60 else 2.1) + 0.01 * (at % 3))
-    yield "the loss has risen", advised(next(_loss(state)), RUN, job())
+    yield "the loss has risen", advised(next(_loss(state, START)), RUN, job())
     yield "slower than before", advised(next(_pace(state)), RUN, job())
     state.told.skips = Skips((1,) * 20, 60)
     yield "gradients overflow", advised(next(_skips(state)), RUN, job())
@@ -511,12 +511,15 @@ def gpus() -> Said:
     )
     hot = Fault(Status.WARNING, "91 °C hot, slows down at 90 °C")
     yield "a GPU is hot", _of_gpu("node2/gpu3", "node2", [hot], "")
-    well = node_checks.recoveries({"node2/gpu3": 0}, (), words="has recovered")[0]
+    well = node_checks.recoveries(
+        {"node2/gpu3": 0},
+        (),
+    )[0]
     yield "a GPU has recovered", seen("llama-7b/gpu_health", well, LATER)
     yield "a GPU has memory errors", memory_errors(hot)
     yield (
         "a GPU is gone",
-        _of_gpu("node2", "node2", [Fault(Status.CRITICAL, "7 of 8 GPUs are there (gpu3 is gone)")], ""),
+        _of_gpu("node2", "node2", [Fault(Status.CRITICAL, "gpu3 is gone, 7 of 8 GPUs are left")], ""),
     )
     yield (
         "a node's GPUs cannot be read",
@@ -556,7 +559,7 @@ def dropins(folder: Path) -> Said:
     yield "everybody may write it", refused(str(path), str(folder), distrust(path))
 
 
-CLOSED = "Slurm starts no step in job 329 of carol, and no probe runs in it"
+CLOSED = "Slurm starts no step in carol's job 329, and no probe runs in it"
 TROUBLES = {
     "engine": "no alerts go out on slack: this user has too many processes here",
     "history": "history /home/alice/watchdogd/history.db: disk I/O error",

@@ -408,7 +408,7 @@ def at_once(folder: Path) -> list[IncidentEvent]:
 
 def delivery(events: list[IncidentEvent]) -> Iterator[tuple[str, Message]]:
     """What delivery says of itself, and digests."""
-    yield "delivery: a test", test_message("bloom-watch", "login1", NOW)
+    yield "delivery: a test", test_message("bloom-watch", "login1", "alice", NOW)
     one_round = [*{each.target: each for each in reversed(events) if each.at == START}.values()][-3:]
     several = [_rows(one_round), _rows([*one_round[:2], events[0]])]
     row = several[1][-1]

@@ -65,7 +65,7 @@ def log(folder: Path) -> Said:
         yield "the log cannot be read", log_staleness.results({"log": str(folder)}, {**GIVEN, "failed": 0})[0]
     lost = SimpleNamespace(lost=5, text="iter # reward nan")
     nameless: Any = SimpleNamespace(told=SimpleNamespace(loss=None), clocks=SimpleNamespace(lost=lost))
-    yield "a number without a name is NaN", _some(_lost(nameless, ""))
+    yield "a number without a name is NaN", _some(_lost(nameless, "", START))
 
 
 def saved() -> Said:

@@ -90,7 +90,7 @@ KINDS: dict[str, tuple[str, Callable[[], str]]] = {
     "a switch was pressed": ("INFO", _press),
     "something was done": ("ACTION", lambda: _action("done")),
     "what was to be done failed": ("ACTION", lambda: _action("failed")),
-    "a test message": ("INFO", lambda: test_message("w", "login1", NOON).headline),
+    "a test message": ("INFO", lambda: test_message("w", "login1", "alice", NOON).headline),
     "a channel delivers nothing": ("WARNING", lambda: Books().of(again=False)),
     "it delivers again, a good result": ("OK", lambda: Books().of(again=True)),
 }

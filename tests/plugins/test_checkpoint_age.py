@@ -107,7 +107,8 @@ def test_one_that_lacks_a_shard_is_told_and_critical_where_no_whole_one_is_young
         spoil(saving, saving.folder / f"global_step{step}" / "mp_rank_05.pt", b"")
         flawed = settle(saving)
     assert flawed.status is Status.CRITICAL
-    assert "mp_rank_05.pt is empty; the last whole one is 6h" in flawed.summary
+    assert flawed.summary.startswith("the last whole checkpoint is 6h")
+    assert flawed.facts[0].endswith("mp_rank_05.pt is empty")
 
 
 def test_fewer_whole_ones_than_should_be_kept(saving: Saving) -> None:
@@ -141,7 +142,7 @@ def test_a_tracker_that_names_what_is_not_there(saving: Saving, tracker: str, sa
     (saving.folder / tracker).write_text(said)
     found = settle(saving)
     assert (found.status is not Status.OK) == bad
-    assert (f"names {said}, which is not there: nothing would load" in found.summary) == bad
+    assert (f"names {said}, which is not there: nothing would load" in text_of(found)) == bad
 
 
 def test_a_tracker_that_names_one_that_is_not_whole(saving: Saving) -> None:

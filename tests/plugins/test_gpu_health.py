@@ -132,7 +132,7 @@ def test_fewer_gpus_than_wanted_says_which_is_gone(machine: Machine) -> None:
     machine.tool("nvidia-smi", csv(WORKS, WORKS))
     lost = machine.look()[HERE]
     assert lost.status is Status.CRITICAL
-    assert "2 of 3 GPUs are there (gpu2 is gone)" in text_of(lost)
+    assert "gpu2 is gone, 2 of 3 GPUs are left" in text_of(lost)
     machine.tool("nvidia-smi", csv(WORKS, WORKS, WORKS))
     assert machine.look()[HERE].status is Status.OK
 
@@ -364,7 +364,7 @@ def test_a_hung_collective_names_its_suspects(machine: Machine) -> None:
     hung = machine.look()["collective"]
     assert (hung.status, hung.trigger) == (Status.WARNING, "")
     assert "3 GPUs show full utilisation at 124 W" in text_of(hung)
-    assert f"suspects, at 0 %: {HERE}/gpu2 (125 W)" in text_of(hung)
+    assert f": {HERE}/gpu2 (125 W) at 0 %, " in text_of(hung)
     assert "watchdogd stacks run-17" in commands_of(hung)
     assert machine.bad(minutes=11) == {"collective": Status.CRITICAL}
     assert machine.bad(minutes=30) == {"collective": Status.CRITICAL}, "the suspect's idleness is told there"

@@ -119,7 +119,7 @@ def test_silence_is_critical_after_stale_after_and_not_before(training: Training
     assert result.status is Status.CRITICAL
     assert result.trigger == "on_hang"
     assert "stalled, no output for" in text_of(result)
-    assert "limit 20m: stale_after" in text_of(result)
+    assert "limit 20m: stale_after in config.toml" in text_of(result)
     assert "at iteration 5/90,000" in text_of(result)
     assert "job 88_1 runs on n[1-2]" in text_of(result)
     assert "iteration        5/  90000" in result.details

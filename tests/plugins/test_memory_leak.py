@@ -41,7 +41,7 @@ def told(points: list[float], left: float = 20 * GB, minutes: float = 1.0) -> Re
 def test_less_left_than_wanted_names_who_holds_it() -> None:
     result = told([44.0], left=3 * GB)
     assert (result.status, result.subject) == (Status.CRITICAL, "node2")
-    assert "left (cgroup job_88)" in text_of(result)
+    assert "left (cgroup job_88), its processes hold" in text_of(result)
     assert "python[7]" in text_of(result)
     assert told([44.0], left=3.3 * GB).status is Status.OK
 

@@ -352,7 +352,7 @@ def test_a_daemon_inside_of_a_job_submits_follows_and_tells(slurm: Cluster) -> N
         shutil.chown(path, "alice", "alice")
     alerts = folder / "alerts.log"
     link = slurm.sbatch("alice", f"exec {slurm.watchdogd} run --home {folder}", "--mem=256M", "--time=5")
-    headline = re.compile(r"\[CRITICAL\] cron\.daily/fails\.slurm: job (\d+) FAILED \(exit 5\)")
+    headline = re.compile(r"\[CRITICAL\] cron\.daily/fails\.slurm: FAILED \(exit 5\) .*, job (\d+)")
     told = wait_until(
         lambda: headline.search(alerts.read_text()) if alerts.exists() else None,
         120,

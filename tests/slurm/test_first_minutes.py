@@ -145,7 +145,7 @@ def test_questions_make_a_configuration_of_which_everything_is_tried(
     assert {disk["path"] for disk in config["disks"].values()} == {str(slurm.home("alice"))}
     assert config["channels"].keys() == {"console", "slack"}
     [message] = slack.messages
-    assert "test notification" in message.text
+    assert "test message, sent by " in message.text
     kept = slurm.home("alice") / ".slack-webhook"
     assert config["channels"]["slack"]["webhook_url"] == "file:~/.slack-webhook"
     assert (kept.read_text().strip(), kept.stat().st_mode & 0o777) == (slack.url, 0o600)

@@ -111,7 +111,7 @@ def test_all_nodes_are_asked_at_once_and_the_job_is_left_as_it_was(slurm: Cluste
     alice.node("node3", WORKS)
     found = alice.check()
     assert found[""][1].startswith("3 GPUs on 2 nodes, utilisation 99 %, power 640 W")
-    assert found["node3"] == ("CRITICAL", "node3: 1 of 2 GPUs are there" + kept_off("node3"))
+    assert found["node3"] == ("CRITICAL", "node3: only 1 of 2 GPUs are there" + kept_off("node3"))
     assert slurm.state(f"{alice.job}_1") == "RUNNING"
     wait_until(lambda: not steps(slurm, alice.job), ANSWERING, "the probe's step is over")
 
@@ -128,7 +128,7 @@ def test_a_hang_over_two_nodes_and_the_table_of_it(slurm: Cluster) -> None:
     alice.node("node3", WAITS, STALLED)
     status, summary = alice.check()["collective"]
     assert status == "WARNING"
-    assert "suspects, at 0 %: node3/gpu1 (125 W)" in summary
+    assert ": node3/gpu1 (125 W) at 0 %, " in summary
     table = alice.watchdogd("gpus", "run-17", check=True).splitlines()
     assert f"job {alice.job} on node[2-3]" in table[0]
     marks = [(line.split()[0], line.split()[1], line.split()[-1]) for line in table[2:]]
@@ -161,7 +161,7 @@ def test_a_node_that_does_not_start_the_probe(slurm: Cluster) -> None:
     slurm.kill_slurmd("node3")
     found = alice.check()
     assert found["node3"][0] == "UNKNOWN"
-    assert found["node2"] == ("CRITICAL", "node2: 1 of 2 GPUs are there" + kept_off("node2"))
+    assert found["node2"] == ("CRITICAL", "node2: only 1 of 2 GPUs are there" + kept_off("node2"))
 
 
 def test_somebody_elses_job_is_seen_through_its_own_samples(slurm: Cluster) -> None:

@@ -68,17 +68,19 @@ def recoveries(
     for subject in list(recovering)[:-KEPT]:
         del recovering[subject]
     ends = [Result(Status.OK, f"{subject} {words}", subject=subject, quiet=quiet) for subject in over]
-    return [each.ending(each.summary, timed=False) for each in ends]
+    if quiet:
+        return [each.ending("its job ended", recovered=False) for each in ends]
+    return [each.ending(each.summary) for each in ends]
 
 
-def silent(run: str, nodes: Mapping[str, str]) -> Iterator[Result]:
+def silent(run: str, what: str, nodes: Mapping[str, str]) -> Iterator[Result]:
     """Report each node that does not answer, and why."""
     anew = Advice(
         "If its probe has ended, start it anew in the job:", f"watchdogd probe --run {shlex.quote(run)} &"
     )
     for node, why in nodes.items():
         up = Advice("To see whether it is up:", f"sinfo -N -n {shlex.quote(node)}")
-        yield unknown(f"{node}: {why}", subject=node).saying(advice=(up, anew))
+        yield unknown(f"{node}: {what} not known: {why}", subject=node).saying(advice=(up, anew))
 
 
 def smoothed(usual: float | None, newest: float, weight: float) -> float:

@@ -31,6 +31,11 @@ _Part = TypeVar("_Part", Job, Ending)
 _PLAIN = frozenset({"COMPLETED", "CANCELLED"})
 
 
+def as_owner(sentence: str, job: Job) -> str:
+    """Return what a command is for, and who may give it: of a job its owner, beside the administrators."""
+    return f"{sentence.removesuffix(':')} (as {job.user}):" if job.user else sentence
+
+
 def merge_het_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
     """Return each het job once: its first live component, with the nodes of all components."""
     found = []

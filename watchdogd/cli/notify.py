@@ -17,6 +17,7 @@ from watchdogd.notify.locks import Locks
 from watchdogd.notify.message import test_message
 from watchdogd.notify.notification import Message, addressed
 from watchdogd.notify.senders import sender_of
+from watchdogd.system.account import own_name
 from watchdogd.system.text import nearest
 
 NOT_DELIVERED = 2
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = [args.channel] if args.channel else list(config.channels)
     with redirect_stdout(sys.stderr if args.json else sys.stdout):  # the console channel's own words
         now = time.time()
-        message = test_message(config.daemon.name, socket.gethostname(), now)
+        message = test_message(config.daemon.name, socket.gethostname(), own_name(), now)
         tried = {name: deliver(name, message, config, home) for name in chosen}
     if args.json:
         print_json(

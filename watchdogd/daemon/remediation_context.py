@@ -92,7 +92,8 @@ class RemediationContext:
             if event.kind not in _REPORTS or check is None or check.run is None or section is None:
                 continue
             seen = [each.result for each in self.latest.get(check.name, ())]
-            result = next((each for each in seen if each.suspects and each.summary == event.summary), None)
+            said = event.incident.summary if event.incident else event.summary
+            result = next((each for each in seen if each.suspects and each.summary == said), None)
             if result and result.trigger != "on_hang":
                 found, lasts = suspects.merge(result.suspects), _suspect_for(section)
                 named = self.home, check.run, None, found, event.check, lasts

@@ -445,7 +445,8 @@ def touch_events(
         check = speaker(run)
         name = check.name if check else SELF
         again: tuple[Advice, ...] = ()
-        if touches[-1].switch == "kill" and not touches[-1].cleared:
-            again = (Advice("To let it run:", f"watchdogd kill-switch {shlex.quote(run)} --clear"),)
+        if not (last := touches[-1]).cleared:
+            clear = f"watchdogd {last.switch}-switch {shlex.quote(run)} --clear"
+            again = (Advice("To let it run:" if last.switch == "kill" else "To take it back:", clear),)
         words = message_wording.switched(touches)
         yield IncidentEvent(EventKind.NOTICE, now, name, run, run, words, advice=again)

@@ -36,27 +36,31 @@ ADVICE = {
     "engine": (
         Advice("This machine has too many processes or threads; to see how many:", "ps -eLf | wc -l"),
     ),
-    "history": (Advice("Alerts still go out; what happens meanwhile may be missing later."), _ROOM),
+    "history": (_ROOM,),
     "config": (Advice("Correct config.toml; the last good one counts meanwhile:", "watchdogd config"),),
     "channels": (
         Advice(
-            "No alert goes out there until it is correct in config.toml, or its secret is set; to test it:",
+            "Correct it in config.toml, or set its secret; no alert goes out there before. To test it then:",
             "watchdogd notify --test",
         ),
     ),
     "answers": (Advice("Give the bot the missing rights; alerts go out all the same.", ""),),
     "delivery": (Advice("To see what waits, and why:", "watchdogd outbox"),),
-    "workers": (
-        Advice("Nothing but a reboot of this machine ends it; its file system may not answer:", "df -h"),
-    ),
+    "workers": (Advice("Only a reboot of this machine ends it: ask its administrators."),),
     "chain": (Advice("To see what Slurm says of the next job:", "watchdogd status"),),
     "home": (_ROOM,),
-    "inbox": (Advice("An ack or a silence has no effect until its folder can be read: correct its rights."),),
-    "drop-ins": (Advice("Those known before run on; the disk of the watchdog's home may be failing."),),
+    "inbox": (Advice("Correct the rights of its folder: nothing that people answer has an effect before."),),
+    "drop-ins": (Advice("See whether the disk of the watchdog's home is failing."),),
     "publishing": (_ROOM,),
     "pulse": (Advice("Correct [pulse] in config.toml, or what lies at its path."),),
 }
 """Advice on a trouble, by subject."""
+MEANWHILE = {
+    "history": "alerts still go out; what happens meanwhile may be missing later",
+    "workers": "the file system that it waits for may not answer",
+    "drop-ins": "those known before run on",
+}
+"""What holds while a trouble lasts, by subject."""
 _PATH = re.compile(r"""(?<![\w/:.])(?:/[^\s/:;,'"()]+)+/([^\s/:;,'"()]+)""")
 """Path with at least one parent folder; the group is its last part."""
 
@@ -105,7 +109,9 @@ class SelfMonitoring:
             summary = f"{meaning}{text}" if text else f"{subject}: no trouble"
             said = Result(status, summary, recorded.get(subject, {}), subject=subject)
             look = Advice("To see what is wrong:", "watchdogd doctor")
-            said = said.saying(advice=(*ADVICE.get(subject, ()), look) if text else ())
+            if text:
+                meanwhile = MEANWHILE.get(subject, "")
+                said = said.saying(meanwhile, advice=(*ADVICE.get(subject, ()), look))
             if text and subject == "chain" and link and link.get("ends_at"):
                 ends = local_time(datetime.fromisoformat(link["ends_at"]).timestamp())
                 said = said.saying(f"this job watches until {ends}, and nobody after it")

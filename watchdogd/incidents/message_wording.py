@@ -20,20 +20,16 @@ if TYPE_CHECKING:
 
 LIMIT = 100
 """Characters of a first line."""
-SUSPECT_LIMIT = 160
-"""Characters of a first line that names a suspect, which people must know."""
 _CLAUSE = re.compile(r"[;,] | \(")
 """Separators between the clauses of a fact; the first clauses matter most."""
 _TARGET = 40
-_QUOTED = 40
-"""Characters of a fact that is quoted in its acknowledgement."""
 _LEAST = 20
 """Characters of the fact that a suspect leaves at least: `stalled for 22m`."""
 
 
 def first_line(word: str, target: str, fact: str, more: str = "", suspect: str = "") -> str:
     """Return `[WORD] TARGET: fact; suspect (and 2 more alerts)`; a long fact is cut at a word."""
-    room = _room(word, target, more, suspect)
+    room = _room(word, target, more)
     named = joined("", one_line(suspect, 1000), after=fact)
     if not fits(word, target, fact, more, suspect):
         named = cut(named, room - _LEAST) if suspect else ""
@@ -49,13 +45,12 @@ def joined(fact: str, suspect: str, after: str = "") -> str:
 def fits(word: str, target: str, fact: str, more: str = "", suspect: str = "") -> bool:
     """Return True if `first_line` keeps the whole fact and suspect."""
     told = joined(one_line(fact, 1000), one_line(suspect, 1000))
-    return len(told) <= _room(word, target, more, suspect)
+    return len(told) <= _room(word, target, more)
 
 
-def _room(word: str, target: str, more: str, suspect: str) -> int:
+def _room(word: str, target: str, more: str) -> int:
     """Return how many characters are left for the fact and the suspect."""
-    limit = SUSPECT_LIMIT if suspect else LIMIT
-    return limit - len(beginning(word, target)) - len(_others(more))
+    return LIMIT - len(beginning(word, target)) - len(_others(more))
 
 
 def beginning(word: str, target: str) -> str:
@@ -127,12 +122,14 @@ def eased(incident: Incident) -> str:
     return f"down from {incident.peak[0].name}: {incident.summary}"
 
 
-def flapping(times: int, within: float, calm: float) -> str:
-    """Return that it comes and goes."""
-    return (
-        f"it comes and goes: {times} times within {age(within)}; "
-        f"its end is reported when it has lasted for {age(calm)}"
-    )
+def flapping(fact: str, times: int, within: float) -> str:
+    """Return that it comes and goes, how often in what time, and what."""
+    return f"comes and goes, {times} times in {age(within)}: {fact}"
+
+
+def calm(seconds: float) -> str:
+    """Return when the end of what comes and goes is reported."""
+    return f"it comes and goes: its end is reported once it has stayed good for {age(seconds)}"
 
 
 def follower(incident: Incident) -> str:
@@ -145,8 +142,9 @@ def follower(incident: Incident) -> str:
 
 
 def acknowledged(incident: Incident, by: str, reason: str) -> str:
-    """Return who acknowledged what."""
-    return _why(f'"{cut(incident.summary, _QUOTED)}" acknowledged by {by}', reason)
+    """Return who acknowledged what, and why."""
+    why = f" ({reason})" if reason else ""
+    return f"acknowledged by {by}{why}: {incident.summary}"
 
 
 def silenced(by: str, seconds: float, reason: str) -> str:

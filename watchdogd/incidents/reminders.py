@@ -185,11 +185,12 @@ def _event_of(
     notes = []
     if incident.doubt:
         notes.append(f"not known now: {incident.doubt}")
+    summary = _summary(kind, incident, now)
     if kind in (EventKind.OPENED, EventKind.WORSE) and flapping(state, policy, now):
-        span = window(policy)
-        notes.append(message_wording.flapping(len(state.flips), span, span / FLAP_CALM))
+        summary = message_wording.flapping(summary, len(state.flips), now - state.flips[0])
+        notes.append(message_wording.calm(window(policy) / FLAP_CALM))
     notes += map(message_wording.follower, inhibited)
-    return event(kind, incident, now, summary=_summary(kind, incident, now), notes=tuple(notes))
+    return event(kind, incident, now, summary=summary, notes=tuple(notes))
 
 
 def _summary(kind: EventKind, incident: Incident, now: float) -> str:

@@ -16,7 +16,7 @@ from watchdogd.incidents import message_wording
 from watchdogd.incidents.models import SELF, EventKind
 from watchdogd.notify.notification import ORDER, Item, Message, Notification, addressed, incident_thread
 from watchdogd.notify.routing import Route, channels_of, word_of
-from watchdogd.plugin import SWITCH_SET, Advice
+from watchdogd.plugin import CANCELLED, SWITCH_SET, Advice
 from watchdogd.system.text import excerpt, one_line, plain, verbatim
 from watchdogd.units import age, local_time
 
@@ -36,6 +36,12 @@ SHOWN = 6
 
 ADVICE = 12
 """Commands of the checks' own that one message shows."""
+
+_FRESH = 60.0
+"""Seconds for which a notice happened when its message says it."""
+
+_OVER = frozenset({"gone", CANCELLED, "never seen"})
+"""Faults of a run of which nothing runs that could be stopped."""
 
 _OPEN = frozenset(
     {EventKind.OPENED, EventKind.WORSE, EventKind.EASED, EventKind.REMINDER, EventKind.ESCALATION}
@@ -70,11 +76,11 @@ def compose(
     return notifications
 
 
-def test_message(name: str, host: str, now: float) -> Message:
+def test_message(name: str, host: str, by: str, now: float) -> Message:
     """Return what `notify --test` sends."""
     return Message(
-        headline=message_wording.first_line("INFO", name, f"test notification from {host}"),
-        body=f"Sent by hand at {local_time(now)}. Alerts will arrive as this did. No action needed.",
+        headline=message_wording.first_line("INFO", name, f"test message, sent by {by} on {host}"),
+        body=f"Alerts will arrive as this did. No action needed. Sent at {local_time(now)}.",
         status="INFO",
         target=one_line(name),
         thread=f"test-{now:.3f}",
@@ -190,7 +196,7 @@ def _when(event: IncidentEvent, now: float) -> str:
     if event.calm or fresh:  # as fresh as the message
         return ""
     if incident is None or event.kind is EventKind.NOTICE:
-        return f"At {local_time(event.at)}."
+        return f"At {local_time(event.at)}." if now - event.at >= _FRESH else ""
     if event.kind is EventKind.RESOLVED:
         end = event.at if incident.resolved_at is None else incident.resolved_at
         lasted = (
@@ -202,7 +208,8 @@ def _when(event: IncidentEvent, now: float) -> str:
             was = [f"Worst: [{worst.name}] {said}", f"At last: [{incident.status.name}] {incident.summary}"]
         return "\n".join([lasted, *map(one_line, was)])
     since = incident.fault_began
-    return f"Since {local_time(since)}, for {age(max(now, event.at) - since)}."
+    seconds = max(now, event.at) - since
+    return f"Since {local_time(since)}" + (f", for {age(seconds)}." if seconds >= 1 else ".")
 
 
 def _promise(group: Sequence[IncidentEvent]) -> str:
@@ -245,7 +252,10 @@ def _advice(advice: Advice, command: str) -> str:
 def _replies(group: Sequence[IncidentEvent], command: str) -> str:
     """Return how to say that somebody works on what is still open, or wants to hear no more of it."""
     open_now = [event for event in group if event.incident and event.kind in _OPEN]
-    if not open_now:
+    unheard = any(
+        each.incident.subject == "inbox" for each in open_now if each.incident and each.check == SELF
+    )
+    if not open_now or unheard:  # nothing that people answer is taken in
         return ""
     numbers = _numbers(open_now)
     commands = [f"{command} ack {number}" for number in numbers[:SHOWN]]
@@ -263,8 +273,8 @@ def _for_home(line: str, command: str) -> str:
 
 
 def _stoppable(event: IncidentEvent) -> bool:
-    """Return whether a Guard polls the run's kill switch, which is not set yet."""
-    return event.polled and event.incident is not None and event.incident.fault not in SWITCH_SET
+    """Return whether a Guard polls the run's kill switch, which is not set yet, and something runs."""
+    return event.polled and event.incident is not None and event.incident.fault not in SWITCH_SET | _OVER
 
 
 def _quoted(text: str) -> str:

@@ -44,7 +44,9 @@ class Reports:
 
     def refused(self, row: Notification) -> list[Notification]:
         """Return the report that the channel refused this message for good."""
-        return self._say("WARNING", f"channel {self.channel} refused a message: {row.failure}", (row,))
+        return self._say(
+            "WARNING", f"channel {self.channel} refused a message: {row.failure}", (row,), lost=True
+        )
 
     def expired(self, gone: Sequence[Notification]) -> list[Notification]:
         """Return the report that messages were given up; there is none on reports, which would never end."""
@@ -54,25 +56,26 @@ class Reports:
         within = format_duration(self.policy.expire)
         count = "a message" if len(lost) == 1 else f"{len(lost)} messages"
         text = f"channel {self.channel} did not deliver {count} within {within}; given up"
-        return self._say("WARNING", text, lost)
+        return self._say("WARNING", text, lost, lost=True)
 
-    def _say(self, status: str, text: str, about: Sequence[Notification]) -> list[Notification]:
+    def _say(
+        self, status: str, text: str, about: Sequence[Notification], *, lost: bool = False
+    ) -> list[Notification]:
         command, text = self.policy.command, one_line(text)
         lines = [row.message.headline for row in about[:_NAMED]]
         if len(about) > len(lines):
             lines.append(f"… and {len(about) - len(lines)} more: {command} outbox")
         listed = verbatim(excerpt("\n".join(lines), 25, 4000))
-        details = f"Not delivered so far:\n{listed}\n\n" if lines else ""
-        look = (
-            f"To see what waits, and why:\n{verbatim(f'{command} outbox')}\n"
-            f"To try it:\n{verbatim(f'{command} notify --test {self.channel}')}"
-        )
+        so_far = "Never delivered:" if lost else "Not delivered so far:"
+        details = f"\n\n{so_far}\n{listed}" if lines else ""
+        waits = "" if lost else f"To see what waits, and why:\n{verbatim(f'{command} outbox')}\n"
+        look = f"{waits}To try it:\n{verbatim(f'{command} notify --test {self.channel}')}"
         digits = hashlib.sha256(f"{self.channel} {text} {self.now}".encode()).hexdigest()[:16]
         headline = first_line(status, self.policy.name, text)
         whole = "" if fits(status, self.policy.name, text) else f"{text}\n\n"
         message = Message(
             headline=headline,
-            body=f"{whole}{details}{'No action needed.' if status == 'OK' else look}",
+            body=f"{whole}{'No action needed.' if status == 'OK' else look}{details}",
             status=status,
             target=one_line(self.policy.name, 100),
             thread=f"{ABOUT}{digits}",

@@ -119,7 +119,7 @@ def _left(run: Run, job: Job, names: Sequence[str], found: Mapping[str, tuple[fl
     if not found:
         system = "PBS" if run.backend == "pbs" else "Slurm"
         return Answers(
-            closed=f"{system} starts no step in job {job.id} of {job.user}, and no probe runs in it: put "
+            closed=f"{system} starts no step in {job.user}'s job {job.id}, and no probe runs in it: put "
             f"`watchdogd probe --run {run.name} &` into the job script"
         )
     ages = {name: found[name][0] if name in found else None for name in names or found}

@@ -185,7 +185,7 @@ def _named(stall: StallInquiry, seen: RunEvidence, until: float) -> IncidentEven
     asides = [*event.notes, *([seen.closed] if seen.closed and not lines else [])]
     if not (stall.stacks or slow):
         asides.append(
-            f'stacks of its ranks: on_hang = ["stacks"] under [runs.{run}], or: watchdogd stacks {run}'
+            f'stacks of its ranks are taken by on_hang = ["stacks"] under [runs.{run}] in config.toml'
         )
     suspect = _named_first(found)
     measured = not slow or found.sources[:1] == (slow_suspects.GUARD,)

@@ -149,7 +149,7 @@ def _secret(person: Person, question: str, path: str) -> str:
 def _is_tried(home: Home, person: Person, kind: str, keys: Mapping[str, str | list[str]]) -> bool:
     """Send a test message; return True if the channel is to be kept. Raise ConfigError if it cannot be."""
     config = parse(appended(config_text(home), _channel_table("tried", kind, keys)), home.config)
-    message = test_message(config.daemon.name, socket.gethostname(), time.time())
+    message = test_message(config.daemon.name, socket.gethostname(), own_name(), time.time())
     trouble, fix = notify.deliver("tried", message, config, home)
     print_line(f"not delivered: {trouble}" if trouble else "delivered: is it there?")
     if fix:

@@ -128,12 +128,17 @@ def script(
         wish = replace(wish, at=at, since=since)
     word = _step(wish, state, now)
     details = state.end.tail if state.end and word.status is not Status.OK else ""
-    advice = () if word.status is Status.OK or state.job else ASK_SLURM if state.silent else (_AGAIN,)
+    advice = (
+        () if word.status is Status.OK or state.job else ASK_SLURM if state.silent else (_again(details),)
+    )
     yield Result(word.status, word.text, details=details).saying(advice=advice)
     yield state
 
 
-_AGAIN = Advice("Correct what its output below says; watchdogd submits it again when it is due.")
+def _again(output: str) -> Advice:
+    """Return what helps a script whose job failed; `output`: its last lines, as far as known."""
+    what = "what its output below says" if output else "what its output says, or the script"
+    return Advice(f"Correct {what}; watchdogd submits it again when it is due.")
 
 
 def _step(wish: ScriptOptions, known: Followed, now: float) -> JobResult:
