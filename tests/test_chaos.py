@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos.journal import EVERYONE, Fault, Journal, Message, Request, Sample, Truth
+from benchmarks.chaos import clock, names
+from benchmarks.chaos.campaign import summers
+from benchmarks.chaos.clock import WallClock
+from benchmarks.chaos.faults import FAULTS, SUMMER
+from benchmarks.chaos.journal import EVERYONE, Fault, Journal, Message, Pace, Request, Sample, Truth
 from benchmarks.chaos.judge import deadline, judge
+from benchmarks.chaos.pace import Pacer
 from benchmarks.chaos.plan import Act, draw
+from benchmarks.chaos.truths import MODES, TRUTHS
+from tests.waiting import wait_until
 
 FULL = Truth("disk fills", "disk-1", begin=100, bound=25, end=160)
 
@@ -71,6 +83,28 @@ def test_who_is_seen_to_make_good_rounds_is_excused_no_longer() -> None:
     assert deadline(journal(faults=[killed(110)], beats=[90, 111, 118]), "hook", 100, 25) == 136
 
 
+def test_what_was_late_on_a_slow_machine_is_not_late() -> None:
+    late = message(150, "CRITICAL")
+    slow = [Pace(105, 1.2), Pace(120, 9.5), Pace(600, 40)]
+    assert rules(journal(late, ENDED, pace=slow)) == []
+    assert deadline(journal(pace=slow), "hook", 100, 25) == 125 + 3.0 * 8.5
+    assert rules(journal(late, ENDED, pace=[Pace(120, 2.0), Pace(600, 40)])) == ["late"]
+
+
+def test_how_slow_it_is_is_measured_without_waiting() -> None:
+    found: list[Pace] = []
+    pacer = Pacer(found)
+
+    def measured() -> bool:
+        pacer.look()
+        return bool(found)
+
+    wait_until(measured, 120, "a process came to its end", every=0.05)
+    pacer.end()
+    assert found[0].slower >= 1
+    assert found[0].at == pytest.approx(time.time(), abs=60)
+
+
 def test_a_fault_of_one_channel_excuses_no_other() -> None:
     down = Fault("mail hangs", 90, 200, excuses=("mail",), after=20)
     assert rules(journal(faults=[down])) == ["lost"]
@@ -85,6 +119,14 @@ def test_time_without_a_home_to_come_back_to_is_excused() -> None:
 
 def test_an_end_that_does_not_come_is_missed() -> None:
     assert rules(journal(OPENED)) == ["no end"]
+
+
+def test_an_end_is_not_missed_of_what_could_not_be_written_before_a_crash() -> None:
+    away = Fault("home gone", 102, 200, strands=True, unwritten=True)
+    assert rules(journal(OPENED, faults=[away])) == ["no end"]
+    assert rules(journal(OPENED, faults=[away, killed(130)])) == []
+    assert rules(journal(OPENED, faults=[away, killed(230)])) == ["no end"]
+    assert rules(journal(OPENED, faults=[killed(130)])) == ["no end"]
 
 
 def test_an_end_without_a_beginning_is_seen() -> None:
@@ -193,3 +235,68 @@ def test_a_seed_draws_the_same_again_and_no_place_is_taken_twice() -> None:
         mine = [each for each in steps if each.place == place]
         assert len(mine) > 2
         assert all(one.at + one.lasting < other.at for one, other in pairwise(mine))
+
+
+def names_of(mode: str) -> set[str]:
+    """What is drawn in half a day."""
+    return {step.act.name for step in draw(5, mode, 720, [*TRUTHS, *FAULTS])}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_act_of_a_mode_is_drawn(mode: str) -> None:
+    drawn = names_of(mode)
+    assert drawn == {act.name for act in (*TRUTHS, *FAULTS) if mode in act.modes}
+    assert {"another version", "no more memory", "a colleague plants", "name service is silent"} <= drawn
+    assert ("clock set" in drawn) is (mode != "chain")
+    assert ({"node rebooted", "sbatch twice", "sbatch hangs"} <= drawn) is (mode == "chain")
+
+
+def test_summer_begins_and_ends_when_it_was_drawn(tmp_path: Path) -> None:
+    steps = draw(5, "ticks", 60, [act for act in FAULTS if act.name == SUMMER])
+    changes = [(1_800_000_000 + at, begins) for at, begins in summers(steps)]
+    assert len(changes) > 4
+    (tmp_path / "zone").write_bytes(clock.zone(changes))
+    moments = [int(at) + by for at, _ in changes for by in (-1, 1)]
+    program = f"import time; print(*(time.localtime(each).tm_isdst for each in {moments}))"
+    env = {"TZ": f":{tmp_path}/zone"}
+    said = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+    )
+    shown = [bool(int(word)) for word in said.stdout.split()]
+    assert shown == [each for _, begins in changes for each in (not begins, begins)]
+
+
+@pytest.mark.debian
+def test_a_clock_is_set_for_those_who_have_it_alone(tmp_path: Path) -> None:
+    wall = WallClock(tmp_path)
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.touch()
+    known = before.stat().st_mtime
+    program = (
+        "import os, sys, time; open(sys.argv[2], 'w').close(); "
+        "print(time.time(), time.time_ns() / 1e9, *(os.stat(path).st_mtime for path in sys.argv[1:]))"
+    )
+
+    def shown() -> list[float]:
+        words = [sys.executable, "-c", program, str(before), str(after)]
+        done = subprocess.run(words, env=os.environ | wall.env, capture_output=True, text=True, check=True)
+        return [float(word) for word in done.stdout.split()]
+
+    for ahead in (0.0, 18_000.0, -7200.0):
+        if ahead:
+            wall.set(ahead)
+        found = shown()
+        assert found[:2] == pytest.approx([time.time() + ahead] * 2, abs=60)
+        assert found[2] == pytest.approx(known, abs=0.001)  # made before the clock was set
+        assert found[3] == pytest.approx(found[0], abs=60)
+        assert wall.shown(time.time()) == pytest.approx(time.time() + ahead, abs=60)
+
+
+def test_a_name_service_answers_or_fails() -> None:
+    question = b"\x12\x34\1\0\0\1\0\0\0\0\0\0\4hook\4test\0"
+    found = names.answer(question + b"\0\1\0\1")
+    assert found.endswith(socket.inet_aton("127.0.0.1"))
+    assert found[:4] == b"\x12\x34\x81\x80"
+    assert names.answer(question + b"\0\x1c\0\1")[6:8] == b"\0\0"  # no address of IPv6
+    failed = names.answer(question + b"\0\1\0\1", names.SERVER_FAILED)
+    assert (failed[3] & 15, failed[6:8]) == (2, b"\0\0")

@@ -1,10 +1,11 @@
 """`make chaos CHAOS="--seed 7 --minutes 3"`: a campaign against watchdogd itself, and what it broke.
 
-    python -m benchmarks.chaos [--seed N] [--minutes M] [--mode local|ticks|chain] [--rounds N] [--keep DIR]
+    python -m benchmarks.chaos [--seed N] [--minutes M] [--mode local|ticks|chain|systemd] [--rounds N]
+                              [--keep DIR] [--other DIR]
 
-Needs root (mounts); its Slurm is the tests' own. The seed decides what happens and when; without one it is
-drawn and printed. `--only` and `--without` choose faults by words of their names: that is how a find is made
-small. It exits with 1 where a promise was broken. `--judge FILE` judges a journal that was kept.
+Needs root (mounts, accounts); its Slurm is the tests' own. The seed decides what happens and when; without
+one it is drawn and printed. `--only` and `--without` choose faults by words of their names: that is how a
+find is made small. It exits with 1 where a promise was broken. `--judge FILE` judges a journal that was kept.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.chaos import namespace
 from benchmarks.chaos.campaign import play
 from benchmarks.chaos.faults import FAULTS
 from benchmarks.chaos.journal import Journal
@@ -36,19 +38,22 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[""], metavar="WORD")
     parser.add_argument("--without", nargs="*", default=[], metavar="WORD")
     parser.add_argument("--keep", type=Path, default=None, metavar="DIR", help="where journals are kept")
+    parser.add_argument("--other", type=Path, default=None, metavar="DIR",
+                        help="package of another version; left out: this one, renumbered")  # fmt: skip
     parser.add_argument("--judge", type=Path, default=None, metavar="FILE")
     args = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):  # all that is mounted is unmounted
         signal.signal(number, signal.default_int_handler)
     if args.judge:
         return report(Journal.load(args.judge), verbose=True)
+    namespace.enter()
     first = secrets.randbelow(10_000) if args.seed is None else args.seed
     acts = [act for act in (*TRUTHS, *FAULTS) if act.truth or _chosen(act, args.only, args.without)]
     worst = 0
     for seed in range(first, first + args.rounds):
         mode = args.mode or MODES[seed % len(MODES)]
         print(f"\nseed {seed}, mode {mode}, {args.minutes:g} minutes", flush=True)
-        journal = play(seed, mode, draw(seed, mode, args.minutes, acts))
+        journal = play(seed, mode, draw(seed, mode, args.minutes, acts), args.other)
         if args.keep:
             args.keep.mkdir(parents=True, exist_ok=True)
             journal.save(args.keep / f"{seed}-{mode}.json")

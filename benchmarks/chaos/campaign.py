@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from benchmarks.chaos.faults import SUMMER
 from benchmarks.chaos.journal import Fault, Journal, Truth
 from benchmarks.chaos.plan import Scene, Step
-from benchmarks.chaos.stage import Stage
+from benchmarks.chaos.stage import COLLEAGUE, OWNER, Stage
 
 CALM = 200.0
 """Seconds at most that all may take to calm down, once nothing is wrong any more."""
@@ -17,10 +19,10 @@ ACKNOWLEDGED = 0.3
 """The share of incidents of which somebody says that he works on it."""
 
 
-def play(seed: int, mode: str, steps: Sequence[Step]) -> Journal:
-    """Return the journal of a campaign."""
-    with Stage(mode, seed) as stage:
-        stage.begin()
+def play(seed: int, mode: str, steps: Sequence[Step], other: Path | None = None) -> Journal:
+    """Return the journal of a campaign; `other` is the package of another version."""
+    with Stage(mode, seed, other) as stage:
+        stage.begin(list(summers(steps)))
         campaign = _Campaign(stage, seed)
         try:
             campaign.run(steps)
@@ -35,6 +37,14 @@ def play(seed: int, mode: str, steps: Sequence[Step]) -> Journal:
         stage.journal.beats = sorted(each.arrived for each in beats if not each.path.endswith("/fail"))
         stage.journal.end = time.time() + 1e6  # it was waited until all was calm: no deadline is left open
         return stage.journal
+
+
+def summers(steps: Sequence[Step]) -> Iterator[tuple[float, bool]]:
+    """Yield when summer begins and ends: zones are known beforehand."""
+    for step in steps:
+        if step.act.name == SUMMER:
+            yield step.at, True
+            yield step.at + step.lasting, False
 
 
 class _Campaign:
@@ -76,6 +86,7 @@ class _Campaign:
 
     def _look(self) -> None:
         self._stage.cron()
+        self._stage.pacer.look()
         if time.monotonic() >= self._sampled + SAMPLING:
             self._sampled = time.monotonic()
             self._stage.sample()
@@ -89,7 +100,8 @@ class _Campaign:
                     continue
                 self._seen.add(number)
                 if self._people.random() < ACKNOWLEDGED:
-                    self._stage.request("ack", each.target, str(number), incident=number)
+                    user = self._people.choice((OWNER, COLLEAGUE))
+                    self._stage.request("ack", each.target, str(number), user=user, incident=number)
 
     def calm_down(self) -> None:
         """Wait until nothing is open and nothing waits, for CALM seconds at most."""

@@ -1,4 +1,4 @@
-"""What goes wrong: processes, home's file system, channels, configuration, Slurm."""
+"""What goes wrong: processes, home's file system, channels, configuration, clocks, people, Slurm."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import psutil
 
 from benchmarks.chaos.journal import EVERYONE, Fault
+from benchmarks.chaos.names import MOODS
 from benchmarks.chaos.plan import Act, Scene, Step
 from benchmarks.chaos.receivers import MAIL, WEB
-from benchmarks.chaos.stage import JOB, Stage, killed
+from benchmarks.chaos.stage import COLLEAGUE, JOB, OWNER, Stage, killed
 from tests.cluster import Cluster
 
 FAULTS: list[Act] = []
-ALL, ALONE = ("local", "ticks", "chain"), ("local", "ticks")
+ALL, ALONE = ("local", "ticks", "chain", "systemd"), ("local", "ticks", "systemd")
+LIVING = ("local", "chain", "systemd")
+"""Modes in which one daemon lives on, unlike ticks."""
+CHANNELS = ("hook", "far", "alerts", "mail")
+SUMMER = "summer"
 GAP = r"^\[WARNING\] chaos-watch: .*(watched|gap|round)"
 OF_HOME = r"^\[\w+\] (chaos-watch|history|home|delivery): "
 Play = Callable[[Scene], Iterator[None]]
@@ -68,6 +74,8 @@ def family_killed(scene: Scene) -> Iterator[None]:
     yield
 
 
+@fault("daemon frozen for long", "daemon", (60, 100), weight=0.5, excuses=(EVERYONE,), after=40, crash=True,
+       explains=(GAP,))  # fmt: skip
 @fault("daemon frozen", "daemon", (2, 25), weight=2, excuses=(EVERYONE,), after=25, explains=(GAP,))
 def daemon_frozen(scene: Scene) -> Iterator[None]:
     daemon = scene.stage.daemon()
@@ -128,28 +136,68 @@ def _must_refuse(stage: Stage, second: subprocess.Popen[bytes]) -> None:
         stage.journal.left.append(f"a second daemon did not end: {second.pid} beside {daemon.pid}")
 
 
-@fault("restarted", "daemon", modes=("local", "chain"), excuses=(EVERYONE,), after=40, explains=(GAP,))
+@fault("restarted", "daemon", modes=LIVING, excuses=(EVERYONE,), after=40, explains=(GAP,))
 def restarted(scene: Scene) -> Iterator[None]:
-    scene.stage.people.submit(scene.stage.say, "restart")
+    scene.stage.people.submit(scene.stage.restart)
     yield
 
 
-@fault("few descriptors", "daemon", (5, 15), modes=("local",), excuses=(EVERYONE,), after=20,
+@fault("another version", "daemon", (20, 40), weight=1.5, excuses=(EVERYONE,), after=60, crash=True,
        explains=(OF_HOME, GAP, r"^\[UNKNOWN\]", r"^\[RESOLVED\]"))  # fmt: skip
-def few_descriptors(scene: Scene) -> Iterator[None]:
-    daemon = scene.stage.daemon()
-    limit = _limit(daemon, (4, 1024))
+def another_version(scene: Scene) -> Iterator[None]:
+    """It is installed while the daemon of the one before lives on for a while; then the other way around."""
+    stage, gap, pause = scene.stage, scene.chance.uniform(0.2, 4), scene.chance.uniform(0, 8)
+
+    def installed() -> None:
+        stage.replace(gap)
+        time.sleep(pause)
+        stage.restart()
+
+    upgraded = stage.people.submit(installed)
     yield
-    _limit(daemon, limit)
+
+    def downgraded() -> None:
+        upgraded.result(600)
+        installed()
+
+    stage.people.submit(downgraded)
 
 
-def _limit(daemon: psutil.Process | None, limit: tuple[int, int] | None) -> tuple[int, int] | None:
-    with suppress(psutil.Error):
-        if daemon and limit:
-            before = daemon.rlimit(psutil.RLIMIT_NOFILE)
-            daemon.rlimit(psutil.RLIMIT_NOFILE, (limit[0], before[1]))
-            return before
-    return None
+LIMITED = (OF_HOME, GAP, r"^\[UNKNOWN\]", r"^\[RESOLVED\]")
+
+
+@fault("few descriptors", "daemon", (5, 15), excuses=(EVERYONE,), after=20, crash=True, explains=LIMITED)
+def few_descriptors(scene: Scene) -> Iterator[None]:
+    yield from _limited(psutil.RLIMIT_NOFILE, 4, scene.stage.daemon())
+
+
+@fault("a worker's few descriptors", "worker", (5, 15), excuses=(EVERYONE,), after=20, explains=LIMITED)
+def few_descriptors_of_a_worker(scene: Scene) -> Iterator[None]:
+    yield from _limited(psutil.RLIMIT_NOFILE, 4, *scene.stage.workers()[:1])
+
+
+@fault("no more memory", "daemon", (5, 15), excuses=(EVERYONE,), after=30, crash=True, explains=LIMITED)
+def no_more_memory(scene: Scene) -> Iterator[None]:
+    yield from _limited(psutil.RLIMIT_AS, 1_000_000, scene.stage.daemon())
+
+
+@fault("a worker's memory", "worker", (5, 15), excuses=(EVERYONE,), after=25, explains=LIMITED)
+def no_more_memory_of_a_worker(scene: Scene) -> Iterator[None]:
+    yield from _limited(psutil.RLIMIT_AS, 1_000_000, *scene.stage.workers()[:1])
+
+
+def _limited(kind: int, soft: int, *processes: psutil.Process | None) -> Iterator[None]:
+    """What a process has it keeps; nothing more is to be had."""
+    before = []
+    for process in filter(None, processes):
+        with suppress(psutil.Error):
+            found = process.rlimit(kind)
+            process.rlimit(kind, (soft, found[1]))
+            before.append((process, found))
+    yield
+    for process, found in before:
+        with suppress(psutil.Error):
+            process.rlimit(kind, found)
 
 
 # ---- home's file system
@@ -160,7 +208,7 @@ def of_home(name: str, lasting: tuple[float, float], *, weight: float = 1.0) -> 
 
     def entered(play: Play) -> Play:
         spoken = (OF_HOME, GAP, r"home", r"config\.toml")
-        for modes, excuses in ((("local", "chain"), ("far",)), (("ticks",), (EVERYONE,))):
+        for modes, excuses in ((LIVING, ("far",)), (("ticks",), (EVERYONE,))):
             fault(name, "home", lasting, modes=modes, weight=weight, excuses=excuses, after=30.0,
                   strands=True, unwritten=True, explains=spoken)(play)  # fmt: skip
         return play
@@ -236,7 +284,14 @@ def home_gone(scene: Scene) -> Iterator[None]:
 
 
 @fault(
-    "power cut", "home", modes=ALONE, weight=1.5, excuses=(EVERYONE,), after=30, crash=True, explains=(GAP,)
+    "power cut",
+    "home",
+    modes=("local", "ticks"),
+    weight=1.5,
+    excuses=(EVERYONE,),
+    after=30,
+    crash=True,
+    explains=(GAP,),
 )
 def power_cut(scene: Scene) -> Iterator[None]:
     """All is ended at once, and what was not written to the disk by then is lost."""
@@ -271,7 +326,7 @@ def of_channel(channel: str, how: str, after: float) -> None:
     FAULTS.append(Act(f"{channel} {how}", ALL, (channel,), lasting, 0.35, play, note))
 
 
-for _channel in ("hook", "far", "alerts", "mail"):
+for _channel in CHANNELS:
     for _how in MAIL if _channel == "mail" else WEB:
         of_channel(_channel, _how, 20.0)
 
@@ -283,7 +338,78 @@ def heartbeat_away(scene: Scene) -> Iterator[None]:
     scene.stage.receivers.behave("beat", "refuses")
 
 
+def of_names(mood: str) -> None:
+    """No channel's host is found."""
+
+    def note(_step: Step, now: float) -> Fault:
+        return Fault(
+            f"name service {mood}", now, excuses=CHANNELS, after=30.0, explains=(OF_HOME, "heartbeat")
+        )
+
+    def play(scene: Scene) -> Iterator[None]:
+        scene.stage.names.mood = mood
+        yield
+        scene.stage.names.mood = ""
+
+    FAULTS.append(Act(f"name service {mood}", ALL, ("names",), (3.0, 25.0), 0.4, play, note))
+
+
+for _mood in MOODS:
+    of_names(_mood)
+
+
+# ---- clocks
+
+AHEAD = (40.0, -40.0, 3600.0, -3600.0, 5 * 3600.0, -7 * 3600.0, 3 * 86400.0, -3 * 86400.0)
+
+
+@fault("clock set", "clock", (15, 50), modes=ALONE, weight=3, explains=(GAP,))
+def clock_set(scene: Scene) -> Iterator[None]:
+    scene.stage.clock.set(scene.chance.choice(AHEAD))
+    yield
+    scene.stage.clock.set(0.0)
+
+
+@fault(SUMMER, "zone", (20, 60))
+def summer(_scene: Scene) -> Iterator[None]:
+    """Daylight saving time begins and ends: the zone, which is made before, has it so."""
+    yield
+
+
 # ---- people and the machine
+
+
+@fault("a colleague plants", "inbox", (10, 40), weight=2, explains=(r"inbox",))
+def colleague_plants(scene: Scene) -> Iterator[None]:
+    """Whatever he can put into a home that he shares."""
+    stage = scene.stage
+    inbox, words = stage.home / "inbox", f"{scene.step.seed:08x}"
+    planted = scene.chance.sample(PLANTS, 3)
+    for number, script in enumerate(planted):
+        path = inbox / f"{words}-{number}.json"
+        stage.people.submit(
+            stage.lab.run_as, COLLEAGUE, ["sh", "-c", script, "sh", path], check=False, timeout=60.0
+        )
+    yield
+    clear = partial(stage.lab.run_as, COLLEAGUE, check=False, timeout=60.0)
+    for number in range(len(planted)):
+        stage.people.submit(clear, ["rm", "-rf", "--", inbox / f"{words}-{number}.json"])
+
+
+PLANTS = (
+    'mkfifo "$1"',
+    'ln -s /etc/shadow "$1"',
+    'ln -s "$1" "$1"',
+    'mkdir -p "$1/inbox/inbox"',
+    'truncate -s 4G "$1"',
+    'head -c 200000 /dev/zero | tr "\\0" "[" >"$1"',
+    'echo \'{"kind": "ack", "id": 1e999, "reason": "\\u001b[31m"}\' >"$1"',
+    'echo \'{"kind": "silence", "target": "../..", "seconds": -1}\' >"$1"',
+    'touch -d @99999999999 "$1"',
+    'echo \'{"kind": "finish", "run": "run-1"\' >"$1"; chmod 000 "$1"',
+    'echo "[" >"$1"; mv "$1" "$(dirname "$1")/$(printf "\\001\\n\\377")"',
+)
+"""What he does with a name in inbox/."""
 
 
 @fault("config broken", "home", (5, 30), explains=(r"config\.toml", OF_HOME))
@@ -353,6 +479,24 @@ def controller_frozen(scene: Scene) -> Iterator[None]:
     slurm.thaw_controller()
 
 
+@of_slurm("controller slow", (10, 40))
+def controller_slow(scene: Scene) -> Iterator[None]:
+    slurm, over = cluster(scene), threading.Event()
+
+    def pulses() -> None:
+        while not over.is_set():
+            slurm.freeze_controller()
+            over.wait(1.5)
+            slurm.thaw_controller()
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=pulses)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
 @of_slurm("accounting stopped", (5, 40))
 def accounting_stopped(scene: Scene) -> Iterator[None]:
     slurm = cluster(scene)
@@ -377,6 +521,40 @@ def node_drained(scene: Scene) -> Iterator[None]:
     slurm.resume("node1")
 
 
+@fault("node rebooted", "slurm", (3, 20), modes=("chain",), weight=1.5, excuses=(EVERYONE, JOB), after=90,
+       crash=True, strands=True, explains=(GAP, r"chaos-watch", rf"^\[\w+\] {JOB}"))  # fmt: skip
+def node_rebooted(scene: Scene) -> Iterator[None]:
+    """All that runs there ends at once, and nothing is told to the controller."""
+    slurm = cluster(scene)
+    slurm.kill_slurmd("node1")
+    daemon = scene.stage.daemon()
+    with suppress(psutil.Error):
+        steps = [each for each in daemon.parents() if each.name().startswith("slurmstepd")] if daemon else []
+        killed([*steps, *([daemon] if daemon else []), *scene.stage.workers()])
+    yield
+    slurm.start_slurmd("node1")
+
+
+def of_sbatch(mood: str) -> None:
+    """Submitting fails in one way or another: whoever is ended meanwhile stays away."""
+
+    def note(_step: Step, now: float) -> Fault:
+        return Fault(
+            f"sbatch {mood}", now, strands=True, after=60.0, explains=(r"chaos-watch", r"^\[\w+\] slurm")
+        )
+
+    def play(scene: Scene) -> Iterator[None]:
+        scene.stage.submitting(mood)
+        yield
+        scene.stage.submitting("")
+
+    FAULTS.append(Act(f"sbatch {mood}", ("chain",), ("sbatch",), (20.0, 60.0), 0.6, play, note))
+
+
+for _mood in ("hangs", "refuses", "twice", "loses"):
+    of_sbatch(_mood)
+
+
 @fault("link cancelled", "slurm", modes=("chain",), weight=2, excuses=(EVERYONE,), after=60, crash=True,
        explains=(GAP, r"chaos-watch"))  # fmt: skip
 def link_cancelled(scene: Scene) -> Iterator[None]:
@@ -392,7 +570,7 @@ def links_cancelled(scene: Scene) -> Iterator[None]:
 
 
 def _cancel(scene: Scene, *options: str) -> None:
-    words = ["scancel", "--user=alice", "--name=chaos-watch", *options]
+    words = ["scancel", f"--user={OWNER}", "--name=chaos-watch", *options]
     cluster(scene).run_as("root", words, check=False)
 
 

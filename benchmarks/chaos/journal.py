@@ -86,6 +86,14 @@ class Sample:
 
 
 @dataclass(slots=True)
+class Pace:
+    """How many times as long as its own processor time a process of the campaign took that ended `at`."""
+
+    at: float
+    slower: float
+
+
+@dataclass(slots=True)
 class Journal:
     """A whole campaign. `beats` are the pings of good rounds; `left` is what should not be there in
     the end, a line each.
@@ -100,6 +108,7 @@ class Journal:
     requests: list[Request] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    pace: list[Pace] = field(default_factory=list)
     beats: list[float] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
@@ -127,6 +136,6 @@ class Journal:
         """Read what `save` wrote."""
         raw: dict[str, Any] = json.loads(path.read_text())
         parts = (("faults", Fault), ("truths", Truth), ("requests", Request))
-        for name, kind in (*parts, ("messages", Message), ("samples", Sample)):
+        for name, kind in (*parts, ("messages", Message), ("samples", Sample), ("pace", Pace)):
             raw[name] = [kind(**each) for each in raw[name]]
         return cls(**raw)

@@ -16,8 +16,12 @@ INSTANT = 2.0
 """Seconds by which two clocks of one machine may differ, between what is done and when that is noted."""
 SETTLED = 3.0
 """Seconds after a good round in which others are as good."""
-TICK = 10.0
-"""Seconds more where a round has to wait for cron and for a Python that starts."""
+CRON = 5.0
+"""Seconds more where a round has to wait for cron."""
+WORK, TICKS_WORK = 3.0, 8.0
+"""Seconds of the processor from a fault to its message, of a daemon and of ticks, which start anew."""
+PACE = 15.0
+"""Seconds around a time in which how slow the machine was holds for it."""
 MEMORY, DESCRIPTORS, PROCESSES = 1500.0, 120, 40
 
 
@@ -64,7 +68,22 @@ def excused(journal: Journal, channel: str) -> float:
 
 
 def deadline(journal: Journal, channel: str, begin: float, seconds: float, target: str = "") -> float:
-    """Return when for so many seconds since `begin` something could be told of `target` on `channel`."""
+    """Return when for so many seconds since `begin` something could be told of `target` on `channel`.
+
+    On a machine that has much to do they are more, by as much as a process of the campaign itself was late.
+    """
+    late = _late(journal, begin, _plain_deadline(journal, channel, begin, seconds, target))
+    return _plain_deadline(journal, channel, begin, seconds + late, target)
+
+
+def _late(journal: Journal, begin: float, end: float) -> float:
+    """By how many seconds everything may be late there, by what a process of the campaign had to wait."""
+    slower = [each.slower for each in journal.pace if begin - PACE <= each.at <= end + PACE]
+    work = TICKS_WORK if journal.mode == "ticks" else WORK
+    return work * (max(slower, default=1.0) - 1.0)
+
+
+def _plain_deadline(journal: Journal, channel: str, begin: float, seconds: float, target: str) -> float:
     now, left = begin, seconds
     for start, end in _excused(journal, {channel, target}):
         if end <= now:
@@ -116,7 +135,7 @@ def _tells(message: Message, truth: Truth) -> bool:
 
 def _reported(journal: Journal) -> Iterator[Broken]:
     """Whatever lasted longer than its bound is told within the bound."""
-    more = TICK if journal.mode == "ticks" else 0.0
+    more = CRON + TICKS_WORK if journal.mode == "ticks" else 0.0
     for truth in journal.truths:
         for channel in journal.channels:
             due = deadline(journal, channel, _spoken_of(journal, truth), truth.bound + more, truth.target)
@@ -171,6 +190,7 @@ def _ended(journal: Journal) -> Iterator[Broken]:
             if (
                 last
                 and last.status != "RESOLVED"
+                and not _forgotten(journal, last)
                 and deadline(journal, channel, end, SETTLE, target) <= journal.end
             ):
                 yield Broken("no end", end, f"the last word on {target} by {channel} is {last.headline}")
@@ -179,6 +199,16 @@ def _ended(journal: Journal) -> Iterator[Broken]:
                 if each.status == "RESOLVED" and not opened:
                     yield Broken("no beginning", each.at, f"by {channel} came {each.headline}")
                 opened = opened or each.status in BAD
+
+
+def _forgotten(journal: Journal, message: Message) -> bool:
+    """Whether whoever sent it was ended before he could write anywhere that he did."""
+    return any(
+        one.crash and message.at - INSTANT <= one.end and one.begin < fault.end + INSTANT
+        for fault in journal.faults
+        if fault.unwritten and fault.begin - INSTANT <= message.at <= fault.end
+        for one in journal.faults
+    )
 
 
 def _once(journal: Journal) -> Iterator[Broken]:

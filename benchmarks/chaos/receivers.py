@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from benchmarks.chaos.journal import Fault, Message
+from benchmarks.chaos.names import DOMAIN
 from tests.servers.smtp import ACCEPT, Drop, Hang, Mail, Mailbox, Refuse
 from tests.servers.web import NORMAL, Answer, Request, WebServer
 from tests.servers.web import Fault as WebFault
@@ -54,6 +55,7 @@ class Receivers:
     def __init__(self, folder: Path) -> None:
         self.web = {name: WebServer() for name in ("hook", "alerts", "far", "beat")}
         self.mail = Mailbox(folder)
+        self.shown: Callable[[float], float] = lambda at: at
         self._stack = ExitStack()
 
     def __enter__(self) -> Receivers:
@@ -69,7 +71,7 @@ class Receivers:
         self._stack.close()
 
     def url(self, channel: str) -> str:
-        return f"{self.web[channel].url}/{SECRET}"
+        return f"{self.web[channel].url}/{SECRET}".replace("127.0.0.1", f"{channel}.{DOMAIN}")
 
     def misbehave(self, channel: str, how: str) -> None:
         if channel == "mail":
@@ -96,11 +98,31 @@ class Receivers:
             for request in self.web[channel].requests:
                 how, edge = _how(wrong, request.arrived)
                 if request.method == "POST" and (edge or how not in UNTAKEN):
-                    yield from _web_messages(channel, request, confirmed=not how and not edge)
+                    yield from self._web_messages(channel, request, confirmed=not how and not edge)
         wrong = [fault for fault in faults if fault.name.startswith("mail ")]
         for mail in self.mail.messages:
             how, edge = _how(wrong, mail.arrived)
             yield _mail_message(mail, confirmed=not how and not edge)
+
+    def _web_messages(self, channel: str, request: Request, *, confirmed: bool) -> Iterator[Message]:
+        try:
+            body: Any = request.json()
+        except ValueError:
+            return  # cut off by a kill
+        if channel == "alerts":
+            yield from _alerts(body, request.arrived, self.shown(request.arrived))
+            return
+        numbers = tuple(item["incident"] for item in body["items"] if item["incident"] is not None)
+        yield Message(
+            channel,
+            body["key"],
+            body["status"],
+            body["target"],
+            body["headline"],
+            request.arrived,
+            confirmed,
+            numbers,
+        )
 
 
 def _how(wrong: Sequence[Fault], at: float) -> tuple[str, bool]:
@@ -112,35 +134,17 @@ def _how(wrong: Sequence[Fault], at: float) -> tuple[str, bool]:
     return "", False
 
 
-def _web_messages(channel: str, request: Request, *, confirmed: bool) -> Iterator[Message]:
-    try:
-        body: Any = request.json()
-    except ValueError:
-        return  # cut off by a kill
-    if channel == "alerts":
-        yield from _alerts(body, request.arrived)
-        return
-    numbers = tuple(item["incident"] for item in body["items"] if item["incident"] is not None)
-    yield Message(
-        channel,
-        body["key"],
-        body["status"],
-        body["target"],
-        body["headline"],
-        request.arrived,
-        confirmed,
-        numbers,
-    )
+def _alerts(body: Any, at: float, shown: float) -> Iterator[Message]:
+    """Of each incident what stands, or that it is over, by the clock that showed `shown`.
 
-
-def _alerts(body: Any, at: float) -> Iterator[Message]:
-    """Of each incident what stands, or that it is over. Alertmanager itself takes equal ones as one."""
+    Alertmanager itself takes equal ones as one.
+    """
     stands: dict[str, tuple[str, Any]] = {}
     for alert in body:
         labels = alert["labels"]
         number = labels.get("incident", labels.get("notice", ""))
         ends = datetime.fromisoformat(alert["endsAt"]).timestamp()
-        if ends > at + STANDS / 2 or "notice" in labels:
+        if ends > shown + STANDS / 2 or "notice" in labels:
             stands[number] = (labels["severity"].upper(), alert)
         else:
             stands.setdefault(number, ("RESOLVED", alert))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
+import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,15 +20,24 @@ from typing import Any
 
 import psutil
 
+from benchmarks.chaos.clock import WallClock, zone
 from benchmarks.chaos.journal import Journal, Request, Sample
+from benchmarks.chaos.lab import Lab
+from benchmarks.chaos.names import NameServer
+from benchmarks.chaos.pace import Pacer
 from benchmarks.chaos.receivers import SECRET, Receivers
 from tests.cluster import Cluster
+from tests.deploy.manager import Manager
+from tests.deploy.pages import adapted
+from tests.lab.accounts import GROUP
+from tests.lab.people import PATH
 from tests.lab.processes import lives
 
 DISKS, RUNS, SWITCHED, JOB = 10, 4, "run-s", "job"
 CONFIG = """
 [daemon]
 name = "chaos-watch"
+group = "six"
 interval = "1s"
 timeout = "10s"
 [slurm]
@@ -50,7 +61,7 @@ url = "file:alerts.secret"
 rate = "none"
 [channels.mail]
 type = "email"
-smtp = "smtp://127.0.0.1:{port}"
+smtp = "smtp://mail.campaign.test:{port}"
 from = "watchdog@example.org"
 to = ["team@example.org"]
 rate = "none"
@@ -71,7 +82,23 @@ done
 """
 SLURM_RUN = '[runs.job]\nlog = "{place}/log"\nstale_after = "10s"\nabsent_after = "10s"\n'
 REVIVES = {"local": "ensure", "ticks": "tick", "chain": "ensure"}
-"""What cron does every few seconds, by mode."""
+"""What cron does every few seconds, by mode; systemd needs no cron."""
+OWNER, COLLEAGUE = "alice", "bob"
+UNIT = "watchdogd.service"
+HASTE = (("WatchdogSec=5min", "WatchdogSec=20s"), ("RestartSec=10", "RestartSec=1s"))
+"""What is other than in deploy/'s unit: everything in a campaign goes faster."""
+SBATCH = """#!/bin/sh
+# sbatch, in the mood that the file beside it says
+case $(cat "$0.mood") in
+hangs) sleep 20 ;;
+refuses) echo "sbatch: error: Batch job submission failed: Access/permission denied" >&2; exit 1 ;;
+twice) script=$(mktemp); cat >"$script"; /usr/bin/sbatch "$@" <"$script" >/dev/null
+    /usr/bin/sbatch "$@" <"$script"; code=$?; rm "$script"; exit $code ;;
+loses) /usr/bin/sbatch "$@" >/dev/null
+    echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1 ;;
+esac
+exec /usr/bin/sbatch "$@"
+"""
 CRON = 5.0
 """Seconds from one run of cron to the next: a minute of a real one."""
 
@@ -104,13 +131,17 @@ class Training:
 class Stage:
     """A context manager: all that is made goes when it is left."""
 
-    def __init__(self, mode: str, seed: int) -> None:
+    def __init__(self, mode: str, seed: int, other: Path | None = None) -> None:
+        """`other`: the package of another version, which takes this one's place in the middle."""
         self.mode = mode
+        self.other = other
         self.journal = Journal(seed, mode, ("hook", "far", "alerts", "mail"))
         self._stack = ExitStack()
         self._cron: list[subprocess.Popen[bytes] | None] = [None, None]
         self._cron_at = 0.0
         self.cron_works = True
+        self.replacing = threading.Event()
+        self.pacer = Pacer(self.journal.pace)
 
     def __enter__(self) -> Stage:
         try:
@@ -123,6 +154,7 @@ class Stage:
     def _build(self) -> None:
         self.people = ThreadPoolExecutor(8)
         self.slurm = self._stack.enter_context(Cluster(nodes=3)) if self.mode == "chain" else None
+        self.lab = self.slurm or self._stack.enter_context(Lab())
         self.folder = Path(tempfile.mkdtemp(prefix="watchdogd-chaos-", dir="/tmp"))
         self.folder.chmod(0o755)
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
@@ -131,7 +163,18 @@ class Stage:
         self.home = self.disk / "home"
         self._make_disk()
         self.receivers = self._stack.enter_context(Receivers(self.folder))
+        self.names = self._stack.enter_context(NameServer(self.folder))
+        self.clock = WallClock(self.folder)
+        self.receivers.shown = self.clock.shown
+        self._tools = self.folder / "bin"
+        self._tools.mkdir()
+        if self.slurm:
+            self.submitting("")
+            (self._tools / "sbatch").write_text(SBATCH)
+            (self._tools / "sbatch").chmod(0o755)
+        self._zone((), 0)
         self._stack.callback(self._kill_all)
+        self._stack.callback(self.pacer.end)
         self.disks = {f"disk-{number}": self.folder / f"disk-{number}" for number in range(DISKS)}
         for place in self.disks.values():
             place.mkdir()
@@ -139,7 +182,7 @@ class Stage:
         names = [*(f"run-{number}" for number in range(RUNS)), SWITCHED]
         self.trainings = {name: Training(self.folder / name) for name in names}
         self._stack.callback(self._end_trainings)
-        done = self.say("init")
+        done = self.say("init", "--group", GROUP)
         if done.returncode:
             raise AssertionError(done.stderr)
         for channel in self.receivers.web:
@@ -150,7 +193,9 @@ class Stage:
         if self.slurm:
             self.config += SLURM_RUN.format(place=self.job_folder)
             self.submit()
-        self._write("config.toml", self.config)
+        self._write("config.toml", self.config, 0o640)
+        if self.mode == "systemd":
+            self.manager = self._manager()
         subprocess.run(["sync", "--file-system", self.home], check=True)
 
     @property
@@ -158,15 +203,34 @@ class Stage:
         """Where the training writes that is a job of Slurm's."""
         return self.folder / JOB
 
+    def _manager(self) -> Manager:
+        """systemd for its user, with the unit of deploy/."""
+        folder = self.lab.home(OWNER) / ".config/systemd/user"
+        self.lab.run_as(OWNER, ["mkdir", "-p", folder])
+        text = adapted(UNIT, self.lab.watchdogd.parent.parent, self.home)
+        for given, shorter in HASTE:
+            text = text.replace(given, shorter)
+        (folder / UNIT).write_text(text)
+        own = {name: value for name, value in self.env.items() if name in ("TZ", *self.clock.env)}
+        (folder.parents[1] / "watchdogd.env").write_text("".join(f"{k}={v}\n" for k, v in own.items()))
+        return self._stack.enter_context(Manager(OWNER, self.lab.home(OWNER)))
+
+    def _zone(self, changes: Sequence[tuple[float, bool]], begin: float) -> None:
+        (self.folder / "zone").write_bytes(zone([(begin + at, summer) for at, summer in changes]))
+
+    def submitting(self, mood: str) -> None:
+        """How sbatch is from now on."""
+        (self._tools / "sbatch.mood").write_text(f"{mood}\n")
+
     def submit(self) -> None:
         """Let it begin anew."""
         assert self.slurm
         if not self.job_folder.exists():
             self.job_folder.mkdir()
             (self.job_folder / "loss").write_text("2.31\n")
-            shutil.chown(self.job_folder, "alice", "alice")
+            shutil.chown(self.job_folder, OWNER, OWNER)
         options = (f"--job-name={JOB}", "--partition=gpu", "--output=/dev/null")
-        self.slurm.sbatch("alice", TRAIN, *options, cwd=self.job_folder)
+        self.slurm.sbatch(OWNER, TRAIN, *options, cwd=self.job_folder)
 
     def __exit__(self, *_: object) -> None:
         self.people.shutdown(wait=False, cancel_futures=True)
@@ -180,8 +244,7 @@ class Stage:
             file.truncate(64 << 20)
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", self.image], check=True)
         self.mount()
-        if self.slurm:
-            shutil.chown(self.disk, "alice", "alice")
+        shutil.chown(self.disk, OWNER, OWNER)
 
     def mount(self) -> None:
         subprocess.run(["mount", "-o", "loop", self.image, self.disk], check=True)
@@ -193,66 +256,60 @@ class Stage:
             if line.split()[1].startswith(f"{self.folder}/"):
                 subprocess.run(["umount", "--lazy", line.split()[1]], check=False)
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, text: str, mode: int = 0o600) -> None:
         """What people wrote survives a power cut."""
         path = self.home / name
         with path.open("w") as file:
-            path.chmod(0o600)
+            path.chmod(mode)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        if self.slurm:
-            shutil.chown(path, "alice", "alice")
+        shutil.chown(path, OWNER)
 
     def configure(self, text: str) -> None:
         """Replace config.toml, as an editor does."""
-        self._write("config.toml.new", text)
+        self._write("config.toml.new", text, 0o640)
         (self.home / "config.toml.new").rename(self.home / "config.toml")
 
     # ---- programs
 
     @property
     def env(self) -> dict[str, str]:
+        """What its programs get beside what their user always gets. A link gets no clock of its own."""
         own = {
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/sbin:/sbin",
-            "HOME": str(self.folder),
+            "WATCHDOGD_HOME": str(self.home),
+            "PATH": f"{self._tools}:{PATH}",
+            "TZ": f":{self.folder}/zone",
         }
-        return {**own, "WATCHDOGD_HOME": str(self.home), "LANG": "C.UTF-8"}
+        return own if self.slurm else own | self.clock.env
 
     def start_verb(self, *words: str) -> subprocess.Popen[bytes]:
         """Start a verb as its user, without waiting; what it says goes to `said`."""
-        argv: list[str | Path] = [sys.executable, "-m", "watchdogd", *words]
-        env = self.env
+        user = pwd.getpwnam(OWNER)
+        more = {"USER": OWNER, "LOGNAME": OWNER, "HOME": str(self.lab.home(OWNER)), "LANG": "C.UTF-8"}
         if self.slurm:
-            argv = [
-                "setpriv",
-                "--reuid=alice",
-                "--regid=alice",
-                "--init-groups",
-                self.slurm.watchdogd,
-                *words,
-            ]
-            env |= {"SLURM_CONF": str(self.slurm.conf), "USER": "alice", "LOGNAME": "alice"}
-            env["HOME"] = str(self.slurm.home("alice"))
+            more["SLURM_CONF"] = str(self.slurm.conf)
         with (self.folder / "said").open("ab") as said:
             return subprocess.Popen(
-                argv, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd="/"
+                [self.lab.watchdogd, *words],
+                env=more | self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                cwd="/",
+                user=user.pw_uid,
+                group=user.pw_gid,
+                extra_groups=os.getgrouplist(OWNER, user.pw_gid),
             )
 
-    def say(self, *words: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
-        """A verb to its end, as its user; 124 where that takes too long."""
-        argv: list[str | Path] = [sys.executable, "-m", "watchdogd", *words]
+    def say(self, *words: str, user: str = OWNER, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+        """A verb to its end; 124 where that takes too long."""
+        argv: list[str | Path] = [self.lab.watchdogd, *words]
         try:
-            if self.slurm:
-                env = {"WATCHDOGD_HOME": str(self.home)}
-                words_of_alice: list[str | Path] = [self.slurm.watchdogd, *words]
-                return self.slurm.run_as("alice", words_of_alice, env=env, check=False, timeout=timeout)
-            done = subprocess.run(
-                argv, env=self.env, capture_output=True, text=True, timeout=timeout, check=False, cwd="/"
-            )
+            done = self.lab.run_as(user, argv, env=self.env, cwd=Path("/"), check=False, timeout=timeout)
         except (subprocess.TimeoutExpired, AssertionError):
             return subprocess.CompletedProcess(argv, 124, "", "no answer")
-        if "Traceback" in done.stdout + done.stderr:
+        if "Traceback" in done.stdout + done.stderr and not self.replacing.is_set():
             self.journal.left.append(f"a traceback of {words}: {done.stderr[-300:]}")
         return done
 
@@ -263,33 +320,64 @@ class Stage:
         except ValueError:
             return None
 
-    def request(self, verb: str, target: str, *words: str, incident: int = 0) -> None:
+    def request(self, verb: str, target: str, *words: str, user: str, incident: int = 0) -> None:
         """Somebody types a verb, and it is in the journal if that went well."""
 
         def typed() -> None:
-            if self.say(verb, *words).returncode == 0:
+            if self.say(verb, *words, user=user).returncode == 0:
                 self.journal.requests.append(Request(verb, target, time.time(), incident))
 
         self.people.submit(typed)
 
-    def begin(self) -> None:
-        """Start the daemon as people do."""
-        if self.mode != "ticks":
+    def begin(self, changes: Sequence[tuple[float, bool]]) -> None:
+        """Start the daemon as people do; `changes` are when summer begins and ends, from now on."""
+        self._zone(changes, time.time())
+        if self.mode == "systemd":
+            self.manager.systemctl("start", UNIT)
+        elif self.mode != "ticks":
             done = self.say("start", *(["--local"] if self.mode == "local" else []))
             if done.returncode:
                 raise AssertionError(done.stderr)
         self.cron()
+
+    def restart(self) -> None:
+        """As people do; a tick is another program each time anyway."""
+        if self.mode == "systemd":
+            self.manager.systemctl("restart", UNIT, check=False)
+        elif self.mode != "ticks":
+            self.say("restart")
 
     def cron(self) -> None:
         """Every few seconds the lines of the crontab, each beside nobody of its own."""
         if not self.cron_works or time.time() < self._cron_at:
             return
         self._cron_at = time.time() + CRON
-        lines = ([REVIVES[self.mode]], ["relay", "far", "--follow", "--every", "1s"])
+        lines = ([REVIVES.get(self.mode, "")], ["relay", "far", "--follow", "--every", "1s"])
         for number, words in enumerate(lines):
             running = self._cron[number]
-            if running is None or running.poll() is not None:
+            if words[0] and (running is None or running.poll() is not None):
                 self._cron[number] = self.start_verb(*words)
+
+    def replace(self, seconds: float) -> None:
+        """Install the other version in place of this one, as pip does: for some seconds there is none."""
+        package = next((self.lab.watchdogd.parents[1] / "lib").glob("python*/site-packages")) / "watchdogd"
+        away, other = package.with_name("away"), package.with_name("other")
+        if not other.exists():
+            self._other_version(package, other)
+        self.replacing.set()
+        package.rename(away)
+        time.sleep(seconds)
+        other.rename(package)
+        away.rename(other)
+        self.replacing.clear()
+
+    def _other_version(self, package: Path, other: Path) -> None:
+        if self.other:
+            shutil.copytree(self.other, other)
+            return
+        shutil.copytree(package, other)
+        module = other / "__init__.py"
+        module.write_text(re.sub(r'__version__ = ".*"', '__version__ = "99.0"', module.read_text()))
 
     # ---- processes
 
@@ -369,7 +457,7 @@ class Stage:
         while (family := self.family()) and time.time() < until:
             time.sleep(0.5)
         left += [f"a process is left: {process}" for process in family]
-        jobs = self.slurm.squeue("alice") if self.slurm else []
+        jobs = self.slurm.squeue(OWNER) if self.slurm else []
         left += [f"a job is left: {job}" for job in jobs if not job.endswith(f"|{JOB}")]
         left += list(self._secrets())
         left += [f"a file is left: {path.name}" for path in self.home.iterdir() if _scrap(path)]

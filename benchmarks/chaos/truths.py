@@ -9,10 +9,10 @@ from contextlib import suppress
 
 from benchmarks.chaos.journal import Request, Truth
 from benchmarks.chaos.plan import Act, Scene, Step
-from benchmarks.chaos.stage import DISKS, JOB, RUNS, SWITCHED
+from benchmarks.chaos.stage import COLLEAGUE, DISKS, JOB, OWNER, RUNS, SWITCHED
 
 TRUTHS: list[Act] = []
-MODES = ("local", "ticks", "chain")
+MODES = ("local", "ticks", "chain", "systemd")
 DISK = tuple(f"disk-{number}" for number in range(DISKS))
 RUN = tuple(f"run-{number}" for number in range(RUNS))
 Play = Callable[[Scene], Iterator[None]]
@@ -54,9 +54,10 @@ def disk_fills(scene: Scene) -> Iterator[None]:
 def disk_in_silence(scene: Scene) -> Iterator[None]:
     ballast = scene.stage.disks[scene.place] / "ballast"
     silence = Request("silence", scene.place, time.time())
+    user, other = scene.chance.sample((OWNER, COLLEAGUE), 2)
 
     def silenced() -> None:
-        code = scene.stage.say("silence", scene.place, "--for", "1000h").returncode
+        code = scene.stage.say("silence", scene.place, "--for", "1000h", user=user).returncode
         silence.at = time.time()
         if code in (0, 124) or code < 0:  # who was ended meanwhile may have handed it in
             silence.verb = "silence" if code == 0 else "perhaps silence"
@@ -70,7 +71,7 @@ def disk_in_silence(scene: Scene) -> Iterator[None]:
         asked.result(600)
         silence.end = time.time()  # from then on its end may take effect
         for _ in range(5):
-            if scene.stage.say("unsilence", scene.place).returncode == 0:
+            if scene.stage.say("unsilence", scene.place, user=other).returncode == 0:
                 break
             time.sleep(3)
 
@@ -104,16 +105,16 @@ def run_diverges(scene: Scene) -> Iterator[None]:
 
 @truth("job cancelled", (JOB,), (60, 100), 45, modes=("chain",), weight=2, statuses=("CRITICAL", "WARNING"))
 def job_cancelled(scene: Scene) -> Iterator[None]:
-    _job(scene, "scancel", "--user=alice", f"--name={JOB}")
+    _job(scene, "scancel", f"--user={OWNER}", f"--name={JOB}")
     yield
     scene.stage.submit()
 
 
 @truth("job stalls", (JOB,), (60, 100), 45, modes=("chain",), weight=2)
 def job_stalls(scene: Scene) -> Iterator[None]:
-    _job(scene, "scancel", "--signal=STOP", "--batch", "--user=alice", f"--name={JOB}")
+    _job(scene, "scancel", "--signal=STOP", "--batch", f"--user={OWNER}", f"--name={JOB}")
     yield
-    _job(scene, "scancel", "--signal=CONT", "--batch", "--user=alice", f"--name={JOB}")
+    _job(scene, "scancel", "--signal=CONT", "--batch", f"--user={OWNER}", f"--name={JOB}")
 
 
 def _job(scene: Scene, *words: str) -> None:
@@ -125,9 +126,11 @@ def _job(scene: Scene, *words: str) -> None:
 def switch_pressed(scene: Scene) -> Iterator[None]:
     """What could not be handed in is no truth; from then on that it was is not forgotten."""
     stage, note = scene.stage, scene.note
+    user, other = scene.chance.sample((OWNER, COLLEAGUE), 2)
 
     def pressed() -> None:
-        if stage.say("save-switch", SWITCHED, "--reason", "before the maintenance").returncode:
+        words = ("save-switch", SWITCHED, "--reason", "before the maintenance")
+        if stage.say(*words, user=user).returncode:
             stage.journal.truths.remove(note)  # type: ignore[arg-type]
         note.begin = time.time()
 
@@ -136,6 +139,6 @@ def switch_pressed(scene: Scene) -> Iterator[None]:
 
     def cleared() -> None:
         asked.result(600)
-        stage.say("save-switch", SWITCHED, "--clear")
+        stage.say("save-switch", SWITCHED, "--clear", user=other)
 
     stage.people.submit(cleared)

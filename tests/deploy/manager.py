@@ -1,7 +1,7 @@
 """A real user manager of systemd of a test's own, on machines that systemd did not boot, too.
 
 It gets what it expects: a runtime folder, the sign that systemd is there, and a cgroup that it may divide.
-All of it stands in a mount namespace and a cgroup that go when it is left.
+All of it stands in a mount namespace, which sees what the test mounts, and a cgroup; they go when it is left.
 """
 
 import os
@@ -51,7 +51,7 @@ class Manager:
         assert shutil.which("systemctl"), "the unit is tested with Debian's systemd: run scripts/packages"
         words: list[str | Path] = [self._user, self._home, RUNTIME, f"watchdogd-test-{os.getpid()}", PROGRAM]
         self._leader = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", PREPARE, "sh", *words],
+            ["unshare", "--mount", "--propagation", "slave", "sh", "-c", PREPARE, "sh", *words],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
         )
