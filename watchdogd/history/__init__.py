@@ -1,3 +1,1 @@
-"""History of what was observed, decided and said: tables, migrations, retention, SQLite on network disks."""
-
-"""`[history] url` where config.toml says nothing."""
+"""History of observations, incidents and messages: tables, migrations, retention, SQLite on network disks."""

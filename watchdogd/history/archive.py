@@ -1,7 +1,7 @@
-"""Archive of a history as lines of JSON, and back: to another database, another place, for good keeping.
+"""Archive of a history as lines of JSON, for export and import.
 
-The first line says what it is and which schema it has, then comes one line a row (its table's name under
-`table`, and its columns), and the last line counts them, so that a file that was cut off is known as such.
+The first line has the archive's schema; then comes a line for each row (its table's name under `table`, and
+its columns); the last line has the number of rows, so that a truncated file is recognised.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def lines_of(connection: Connection) -> Iterator[str]:
 
 
 def _line(row: dict[str, Any]) -> str:
-    """JSON has no infinity; a number that is beyond all floats is read as one."""
+    """Return a row as JSON; infinity is written as a number beyond all floats, which is read as infinity."""
     try:
         return json.dumps(row, allow_nan=False)
     except ValueError:
@@ -45,7 +45,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def bring_in(connection: Connection, lines: Iterable[str]) -> int:
-    """Fill an empty history with such lines; returns how many rows. HistoryError where either is not fit."""
+    """Fill an empty history with such lines; return the number of rows. HistoryError where it cannot."""
     if any(connection.execute(select(table).limit(1)).first() for table in metadata.sorted_tables):
         raise HistoryError(
             "import: this history is not empty: set [history] url to a new one, or move the old one away"
@@ -77,7 +77,7 @@ def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _go_on_counting(connection: Connection) -> None:
-    """PostgreSQL numbers notifications by a counter of its own, which rows that bring their number leave."""
+    """Continue PostgreSQL's own sequence of notification ids after the imported ones."""
     last = connection.execute(select(func.max(notifications.c.id))).scalar()
     if last is not None:
         connection.execute(
@@ -86,7 +86,7 @@ def _go_on_counting(connection: Connection) -> None:
 
 
 class _Rows:
-    """The rows in such lines; HistoryError where the file is none, is another version's, or is cut off."""
+    """Rows in such lines; HistoryError where the file is another, of another version, or truncated."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = iter(lines)

@@ -1,4 +1,4 @@
-"""The database behind the history: opened, created, migrated, repaired; all transactions go through here."""
+"""The history's database: opened, created, migrated and repaired; all transactions go through here."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ DIALECTS = ("sqlite", "postgresql")
 
 
 class Database:
-    """One database. After an error all connections are closed, and the next transaction opens it anew.
+    """One database. After an error all connections are closed, and the next transaction opens it again.
 
-    `owner` is False for readers, which never create, migrate or repair it. `troubles` are the damages found
-    and repaired, one line each.
+    `owner` is False for readers, which never create, migrate or repair. `troubles`: damage found and
+    repaired, one line each.
     """
 
     def __init__(self, url: str, home: Home, *, owner: bool = True) -> None:
@@ -46,12 +46,12 @@ class Database:
 
     @property
     def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
+        """Return `sqlite` or `postgresql`."""
         return self._url.get_backend_name()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other threads from the database in this block; HistoryError where one hangs in it."""
+        """Exclude other threads from the database in this block; HistoryError where one hangs in it."""
         if not self._lock.acquire(timeout=BUSY):
             raise HistoryError(f"history {self.place}: an earlier use has not come back for {BUSY:.0f} s")
         try:
@@ -61,7 +61,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, writing: bool = False) -> Iterator[Connection]:
-        """Open a transaction, committed where the block ends well. HistoryError for all that goes wrong."""
+        """Open a transaction, committed if the block succeeds. HistoryError for any error."""
         with self.alone():
             try:
                 with self._opened().connect().execution_options(writing=writing) as connection:
@@ -100,7 +100,7 @@ class Database:
                 raise self._none_yet()
             return
         gone = not file.path.exists()
-        # A file that was there, in a home that is not, is an unmounted disk: no place to begin anew.
+        # A file that was there, in a home that is gone, is on an unmounted disk: do not create a new one.
         if gone and self._opened_before and not self._home.config.exists():
             raise HistoryError(f"history {self.place}: it is gone with its home: is its file system mounted?")
         if self._suspect or gone:
@@ -128,16 +128,16 @@ class Database:
             schema.upgrade(connection)
             connection.commit()
         if present is None and self.file is not None and not self.troubles:
-            lost = self.file.lost()  # by an earlier try, which could not say so or make a new one
+            lost = self.file.lost()  # set aside by an earlier try that failed to create a new one
             self.troubles += (lost,) if lost else ()
 
 
 def _absolute(url: str, home: Home) -> URL:
-    """Return the URL with SQLite's path relative to home."""
+    """Return the URL, for SQLite with an absolute path."""
     try:
         parsed = make_url(url)
         backend = parsed.get_backend_name()
-    except (ArgumentError, ValueError):  # the text itself may hold a password: it is not repeated
+    except (ArgumentError, ValueError):  # the text may hold a password: do not repeat it
         raise HistoryError("history: [history] url is no URL: write 'sqlite:///history.db'") from None
     if backend not in DIALECTS:
         raise HistoryError(f"history: [history] url names {backend}: SQLite and PostgreSQL are supported")
@@ -156,7 +156,7 @@ def _file(url: URL, home: Home) -> HistoryFile | None:
 
 
 def _engine(url: URL) -> Engine:
-    """Make an engine of one connection, no more: there is one writer."""
+    """Create an engine with a single connection, since there is one writer."""
     if url.get_backend_name() != "sqlite":
         return create_engine(url, pool_size=1, max_overflow=0)
     engine = create_engine(url, pool_size=1, max_overflow=0, connect_args={"timeout": BUSY})
@@ -166,32 +166,27 @@ def _engine(url: URL) -> Engine:
 
 
 def _set_up(connection: Any, _record: object) -> None:
-    """Set SQLite up for a disk across a network.
+    """Configure SQLite for a disk across a network.
 
-    The journal: WAL needs shared memory, and fails or corrupts on NFS, Lustre and GPFS; the rollback journal
-    needs only locks. PERSIST, not DELETE or TRUNCATE: one file for ever whose beginning is overwritten, not
-    one made, or grown, a round: that costs the metadata server of a parallel file system much, a third of the
-    commit on a disk of one's own, and space and an inode each time.
-    FULL: the journal is on the disk before the database is touched, and its end before the commit returns; so
-    power loss at any instant leaves the old state or the new. (EXTRA adds a sync of the folder after the
-    journal is deleted; with PERSIST none is.)
-    Temporary tables in memory: /tmp may be the file system that is full.
+    Journal: WAL needs shared memory, and fails or corrupts on NFS, Lustre and GPFS; the rollback journal
+    needs only locks. PERSIST, not DELETE or TRUNCATE: one file whose beginning is overwritten, not one
+    created or extended each round, which burdens the metadata server of a parallel file system, takes a third
+    of the commit on a local disk, and needs space and an inode each time. FULL: the journal is on disk before
+    the database changes, and its end before the commit returns; so a power cut leaves the old state or the
+    new. (EXTRA adds a sync of the folder after the journal is deleted; PERSIST deletes none.) Temporary
+    tables in memory: /tmp may be the file system that is full.
     """
-    connection.isolation_level = None  # transactions are begun by _begin alone
-    pragmas = (
+    connection.isolation_level = None  # transactions are begun by _begin only
+    for pragma in (
         "journal_mode=PERSIST",
         f"journal_size_limit={1 << 20}",
         "synchronous=FULL",
         "temp_store=MEMORY",
-    )
-    for pragma in pragmas:
+    ):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
 def _begin(connection: Connection) -> None:
-    """Begin a transaction; a writer takes its lock at once.
-
-    One that read first, and then found another writing, cannot wait.
-    """
+    """Begin a transaction; a writer locks at once, since one that has read first cannot wait for another."""
     writing = connection.get_execution_options().get("writing", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")

@@ -1,6 +1,6 @@
-"""The SQLite file on a disk that may be full, shared or broken: its rights, its soundness, its backup.
+"""SQLite file on a disk that may be full, shared or broken: permissions, integrity, backup.
 
-Also the words for what any database throws: one line that says what to do.
+Also the sentences for all database errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from watchdogd.home.layout import Home, no_file
 from watchdogd.units import local_time
 
 FAULTS = (SQLAlchemyError, sqlite3.Error, OSError, ImportError, ValueError)
-"""Everything that a database, its driver or its file system throws; ValueError: a row that makes no sense."""
+"""All errors of a database, its driver or its file system; ValueError: an invalid row."""
 
 _SQLITE = {
     "SQLITE_FULL": "its file system is full: free space",
@@ -46,7 +46,7 @@ _DISK = {
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return whether the database file itself is broken, and trying again is of no use."""
+    """Return whether the database file is damaged, so that trying again is useless."""
     return _code(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
 
 
@@ -56,11 +56,11 @@ def sentence(error: BaseException, place: Path | str) -> str:
 
 
 def misfits(place: Path | str) -> str:
-    """Return what lies in place of the file or of its journal and is not a file, or empty.
+    """Return what is in place of the file or of its journal and is not a file, or empty.
 
-    SQLite opens the journal whatever it is, and would wait for ever on a pipe: so it is checked first.
+    SQLite would open it, and wait for ever if it is a pipe.
     """
-    paths = (f"{place}", f"{place}-journal")  # the address of a server is the name of no file
+    paths = (f"{place}", f"{place}-journal")  # the URL of a server is no file's name
     return "; ".join(no_file(path) for path in paths if os.path.lexists(path) and not os.path.isfile(path))
 
 
@@ -79,7 +79,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """Return what the driver threw, where SQLAlchemy wrapped it."""
+    """Return the driver's error within SQLAlchemy's."""
     return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
 
 
@@ -92,49 +92,49 @@ def _first_line(error: BaseException) -> str:
 
 
 BUSY = 3.0
-"""Seconds to wait for another process's lock; less than the engine waits for the history."""
+"""Seconds to wait for another process's lock; less than the daemon waits for the history."""
 _ASIDE = ".corrupt-"
 _STEP = 2048
-"""Pages (of 4 KiB) copied at a time by a backup, so that a round need not wait for all of it."""
+"""Pages (of 4 KiB) copied at a time by a backup, so that no round waits for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryFile:
-    """One SQLite file and what lies beside it."""
+    """One SQLite file and the files beside it."""
 
     path: Path
     home: Home
 
     @property
     def backup(self) -> Path:
-        """Yesterday's copy: `history.backup.db`."""
+        """Return the path of yesterday's copy: `history.backup.db`."""
         return self.path.with_name(f"{self.path.stem}.backup{self.path.suffix}")
 
     @property
     def journal(self) -> Path:
-        """Return where SQLite keeps the pages that an unfinished transaction overwrote."""
+        """Return the path of SQLite's rollback journal."""
         return self.path.with_name(self.path.name + "-journal")
 
     def repair(self) -> str:
-        """Make the file usable: created, or set aside and restored. Return what people must know."""
+        """Make the file usable: create it, or set it aside and restore it. Return what users must know."""
         if not self._exists():
             return self._begin_again("was missing or empty") if self.backup.exists() else self._make()
         problem = flaw(self.path)
         return self._begin_again(f"was damaged ({problem})") if problem else ""
 
     def lost(self) -> str:
-        """Return what to say of a new history where a damaged one was set aside; empty where none was."""
+        """Return a sentence on a new history where a damaged one was set aside; else empty."""
         kept = self._kept()
         return f"{self.path}: the history begins anew{kept}" if kept else ""
 
     def _kept(self) -> str:
-        """Return the path of a damaged file that was set aside before, or empty."""
+        """Return the name of the damaged file set aside last, in words, or empty."""
         asides = sorted(self.path.parent.glob(f"{glob.escape(self.path.name)}{_ASIDE}*"))
         names = [aside.name for aside in asides if not aside.name.endswith("-journal")]
         return f"; an earlier one was damaged, and is kept as {names[-1]}" if names else ""
 
     def back_up(self) -> None:
-        """Replace the backup with a copy that passed the integrity check. OSError, sqlite3.Error."""
+        """Replace the backup with a verified copy. OSError, sqlite3.Error."""
         draft = self.backup.with_name(f".{self.backup.name}.draft")
         draft.unlink(missing_ok=True)
         try:
@@ -143,7 +143,7 @@ class HistoryFile:
                 contextlib.closing(sqlite3.connect(self.path, timeout=BUSY)) as source,
                 contextlib.closing(sqlite3.connect(draft)) as target,
             ):
-                target.execute("PRAGMA journal_mode=OFF")  # a draft that breaks is thrown away
+                target.execute("PRAGMA journal_mode=OFF")  # a failed draft is discarded
                 source.backup(target, pages=_STEP, sleep=0.01)
             if problem := flaw(draft):
                 raise sqlite3.DatabaseError(f"the copy is damaged ({problem}); the last backup is kept")
@@ -153,9 +153,9 @@ class HistoryFile:
             draft.unlink(missing_ok=True)
 
     def _exists(self) -> bool:
-        """Return whether there is a file; an empty one is none.
+        """Return whether there is a file with content.
 
-        SQLite would take it for a new database, and leave the backup unused.
+        SQLite would take an empty one for a new database, and the backup would stay unused.
         """
         try:
             return self.path.stat().st_size > 0
@@ -163,7 +163,7 @@ class HistoryFile:
             return False
 
     def _begin_again(self, why: str) -> str:
-        """Set the old file aside; restore the backup if it is sound, else create a new file."""
+        """Set the old file aside; restore the backup if it is intact, else create a new file."""
         before, aside = self._kept(), self._set_aside()
         kept = f"; it is kept as {aside.name}" if aside else before
         if self.backup.exists() and not flaw(self.backup):
@@ -174,7 +174,7 @@ class HistoryFile:
         return f"{self.path} {why} and there is no sound backup: the history begins anew{kept}"
 
     def _set_aside(self) -> Path | None:
-        """Rename the file with its date. Its journal first: in a new file it would overwrite sound pages."""
+        """Rename the file with its date; first its journal, which would overwrite pages of a new file."""
         mark = f"{_ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S}"
         aside = self.path.with_name(self.path.name + mark)
         with contextlib.suppress(FileNotFoundError):
@@ -201,11 +201,11 @@ class HistoryFile:
         return ""
 
     def _create(self, path: Path) -> None:
-        """Create an empty file with home's rights, whatever the umask; SQLite gives the journal the same."""
+        """Create an empty file with home's permissions, which SQLite gives the journal too."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             if self.home.group is not None:
-                with contextlib.suppress(PermissionError):  # a setgid folder has given the group already
+                with contextlib.suppress(PermissionError):  # a setgid folder has set the group already
                     os.fchown(descriptor, -1, self.home.group)
             os.fchmod(descriptor, self.home.file_mode)
         finally:
@@ -227,7 +227,7 @@ def flaw(path: Path) -> str:
 
 
 def _sync(path: Path) -> None:
-    """Write the bytes to disk before the name points to them."""
+    """Write a file's data to disk before it is renamed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

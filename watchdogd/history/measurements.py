@@ -1,8 +1,8 @@
 """Measurements: series for plugins; minima, means and maxima for people.
 
-Readings are stored raw, folded into five minutes, or into hours; each time span in one form only. Two
-caches save a search in each round: folded readings, which change once an hour (reading two weeks of them
-costs 25 ms a disk), and the newest ones, which the database keeps in order of time for all checks together.
+Readings are stored raw, as means of five minutes, or as means of hours; each span of time in one form. Two
+caches save queries in each round: means, which change once an hour (two weeks of them take 25 ms a disk), and
+the newest readings, which the database keeps in order of time for all checks together.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Wanted = tuple[ColumnElement[bool], ...]
 
 
 class Series(NamedTuple):
-    """One metric of one subject, with the names that rows spare."""
+    """One metric of one subject, with the names that rows of readings leave out."""
 
     id: int
     subject_id: int
@@ -56,14 +56,14 @@ def series_of(connection: Connection, wanted: Wanted) -> list[Series]:
 
 
 def fine(connection: Connection) -> Thinned:
-    """Everything as exactly as it is kept."""
+    """Return the state of aggregation, raw readings included as long as they are kept."""
     return retention.load(connection) or Thinned(0, 0, 0)
 
 
 def coarse(connection: Connection) -> Thinned:
-    """Return how far readings are folded, as if raw ones were dropped as soon as they are.
+    """Return the state of aggregation as if raw readings were dropped once they are aggregated.
 
-    They lie in order of time, each series among all others: to read one is to read all.
+    Raw ones are in order of time, all series mixed: to read one series is to read all.
     """
     kept = fine(connection)
     return replace(kept, raw=kept.folded)
@@ -78,7 +78,7 @@ def rows(connection: Connection, kept: Thinned, since: float, wanted: Wanted) ->
 
 
 def raw_part(kept: Thinned, since: float, wanted: Wanted) -> Select[Any]:
-    """Select readings as they came, in the form of folded ones."""
+    """Select raw readings, with the columns of aggregated ones."""
     value = readings.c.value
     return select(
         readings.c.series_id,
@@ -91,7 +91,7 @@ def raw_part(kept: Thinned, since: float, wanted: Wanted) -> Select[Any]:
 
 
 def folded_parts(kept: Thinned, since: float, wanted: Wanted) -> list[Select[Any]]:
-    """Select hours, and then fives, as far as they reach back to `since`."""
+    """Select means of hours, then of five minutes, back to `since`."""
     spans = ((hours, HOUR, since, kept.fives), (fives, FIVE, max(since, kept.fives), kept.raw))
     return [
         _folded_part(table, length, begin, end, wanted) for table, length, begin, end in spans if begin < end
@@ -113,7 +113,7 @@ def _among(table: Table, wanted: Wanted) -> Wanted:
 
 
 class Folded:
-    """Means of five minutes and of hours. Whoever folds or drops something calls `clear`."""
+    """Cache of means of five minutes and of hours. Call `clear` after aggregating or dropping any."""
 
     def __init__(self) -> None:
         self._kept: Thinned | None = None
@@ -121,11 +121,11 @@ class Folded:
         self._courses: dict[int, Course] = {}
 
     def clear(self) -> None:
-        """Drop the cache: the database has changed."""
+        """Empty the cache: the database has changed."""
         self._reach, self._courses = {}, {}
 
     def look(self, connection: Connection, kept: Thinned, checks: Collection[str], since: float) -> None:
-        """Read these checks from a time on into the cache; what is cached already is not read again."""
+        """Read these checks' means since a time into the cache, unless they are there."""
         if kept != self._kept:
             self.clear()
             self._kept = kept
@@ -141,13 +141,13 @@ class Folded:
         self._reach |= dict.fromkeys(missing, since)
 
     def points(self, series: Series, since: float) -> Course:
-        """Return the cached readings of a series."""
+        """Return the cached means of a series."""
         course = self._courses.get(series.id)
         return course.since(since) if course else Course()
 
 
 class Tail:
-    """Readings from `begin` on (seconds since the epoch), and before it `folded`."""
+    """Cache of raw readings from `begin` on (seconds since the epoch); older means are in `folded`."""
 
     def __init__(self, connection: Connection, begin: int) -> None:
         self.begin = begin
@@ -158,17 +158,17 @@ class Tail:
         self.add(connection.execute(query).all())
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Take in rows of the table `readings`; those whose value was no number are left out."""
+        """Add rows of the table `readings`; those without a value are left out."""
         for at, identity, value in rows:
             course = self._courses.get(identity)
             if course is None:
                 course = self._courses[identity] = Course()
-                self._series = {}  # it may be one of a check whose series are known
+                self._series = {}  # it may belong to a check whose series are cached
             if value is not None:
                 course.add(at / 1000, value)
 
     def series(self, connection: Connection, checks: Collection[str]) -> Iterator[Series]:
-        """Return the series of checks; the database is asked for those that it was not asked for before."""
+        """Yield the series of checks; the database is asked only for checks not asked for before."""
         missing = [check for check in checks if check not in self._series]
         if missing:
             self._series |= {check: [] for check in missing}
@@ -178,7 +178,7 @@ class Tail:
             yield from self._series[check]
 
     def points(self, series: int, since: float) -> Course:
-        """Return the readings of one series since a time."""
+        """Return the readings of a series since a time."""
         course = self._courses.get(series)
         return course.since(since) if course else Course()
 
@@ -191,16 +191,15 @@ class Tail:
 
 
 PastOfCheck = dict[tuple[str, str], Course]
-"""By subject and metric, each oldest first."""
+"""Readings by subject and metric, oldest first."""
 
 
 def points(
     connection: Connection, tail: Tail | None, checks: Collection[str], since: float
 ) -> tuple[dict[str, PastOfCheck], Tail]:
-    """Return per check, subject and metric means of five minutes or an hour, the newest as they came.
+    """Return, by check, subject and metric, means of five minutes or an hour, and the newest raw readings.
 
-    All but what `tail` lacks is taken from there; it is returned, made where it is None or does not reach
-    back.
+    `tail` is the cache; it is returned, or a new one where it is None or does not reach back far enough.
     """
     kept = coarse(connection)
     if tail is None or tail.begin > kept.raw:
@@ -215,7 +214,7 @@ def points(
 
 
 class _Total(NamedTuple):
-    """Many values of one series as a few numbers."""
+    """Aggregate of many values of one series."""
 
     number: int = 0
     low: float = inf
@@ -233,7 +232,7 @@ class _Total(NamedTuple):
 
 
 def measures_of(connection: Connection, target: str | None = None, since: float = 0.0) -> list[Measure]:
-    """Sum up each metric in one line, by run, check, subject and metric; what was no number is left out."""
+    """Return the aggregate of each metric, by run, check, subject and metric; invalid values are left out."""
     kept, wanted = coarse(connection), about(subjects, target)
     totals: dict[int, _Total] = {}
     for part in (*folded_parts(kept, since, wanted), raw_part(kept, since, wanted)):

@@ -1,4 +1,4 @@
-"""Records of a round, and of what is found again: values between the history and everybody else."""
+"""Records of a round and of its history, exchanged between the history and the rest of the program."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 STALLED = "stalled"
-"""The number that is recorded of a result's progress: 1 where the run has none, 0 where it gets on."""
+"""Metric recorded for a result's progress: 1 where the run is stalled, else 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A time during which nobody watched, and why."""
+    """Time without rounds, and why."""
 
     begin: float
     end: float
@@ -29,11 +29,11 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One round, stored in one transaction: all of it or nothing.
+    """One round, stored in one transaction.
 
-    `alerts` is the whole alert state after the round; the store writes what differs from what it wrote last.
-    `memories` are the plugin memories that changed, by check, as JSON text; `started` the times at which
-    checks were last started; `touches` who pressed what (switches, acks, silences), one line of text each.
+    `alerts`: the whole alert state after the round; the store writes the differences from the last one.
+    `memories`: changed plugin memories by check, as JSON; `started`: times of the last starts of checks;
+    `touches`: actions of users (switches, acks, silences), one line each.
     """
 
     at: float
@@ -49,7 +49,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """State of the past that a starting daemon finds in the history. `last_round` is None in a new home."""
+    """State that a starting daemon reads from the history. `last_round` is None in a new home."""
 
     alerts: AlertState = field(default_factory=AlertState)
     memories: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Past:
 
 
 class Change(NamedTuple):
-    """Change of a check's subject to another status."""
+    """Change of a subject's status."""
 
     at: float
     run: str
@@ -70,11 +70,11 @@ class Change(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One number that a check measured, with the status and summary that its subject had taken on by then.
+    """Measurement, with the subject's status and summary at that time.
 
-    Of a time that is thinned out, `value` is the mean and `low` and `high` are the extremes of five minutes
-    or of an hour. A value that was not a number is `nan`. A turn to another status is a reading too, without
-    metric and value: so that checks that measure nothing have their lines.
+    Of aggregated ones `value` is the mean, `low` and `high` the extremes of five minutes or of an hour. An
+    invalid value is `nan`. A change of status is a reading too, without metric and value, so that checks
+    without metrics are included.
     """
 
     at: float
@@ -91,7 +91,7 @@ class Reading(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """Sum of all numbers of one metric in a span of time: how many, the extremes, and their mean."""
+    """Aggregate of one metric over a span of time: number, extremes and mean."""
 
     run: str
     check: str
@@ -105,7 +105,7 @@ class Measure(NamedTuple):
 
 
 class Happening(NamedTuple):
-    """An event as it was recorded: what became of an incident (None: a notice), or who pressed what."""
+    """Recorded event of an incident (None: a notice), or of a user's action."""
 
     at: float
     kind: str
@@ -117,7 +117,7 @@ class Happening(NamedTuple):
 
 
 class UserAction(NamedTuple):
-    """Line on a switch that somebody pressed, or an ack or silence that somebody asked for."""
+    """Line on a user's action: a switch, an ack or a silence."""
 
     at: float
     line: str

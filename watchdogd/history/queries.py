@@ -1,6 +1,6 @@
-"""Queries of the history: incidents, events, notifications, gaps and people's actions.
+"""Queries of the history: incidents, events, notifications, gaps, users' actions and readings.
 
-They also give the past line by line, and the state from which a starting daemon continues.
+Also the state from which a starting daemon continues.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def incidents_of(
 
 
 def incident_of(connection: Connection, identity: int) -> Incident | None:
-    """Return one incident, or None where there is none of that number."""
+    """Return an incident, or None where there is none with that number."""
     found = unpacked_incidents(connection, incidents.c.id == identity)
     return found[0] if found else None
 
@@ -66,9 +66,9 @@ def notifications_of(
     after: int = 0,
     limit: int | None = None,
 ) -> list[Notification]:
-    """Return notifications created since a time, and stored after the one of the id `after`.
+    """Return notifications created since a time and stored after the id `after`, in that order.
 
-    They come in that order; with `limit`, they are the last ones.
+    `limit`: only so many of the last.
     """
     query = select(notifications).where(notifications.c.id > after, notifications.c.created_at >= since)
     if state is not None:
@@ -78,13 +78,13 @@ def notifications_of(
 
 
 def notification_of(connection: Connection, key: str) -> Notification | None:
-    """Return one notification, or None where there is none of that key."""
+    """Return the notification with that key, or None."""
     row = connection.execute(select(notifications).where(notifications.c.key == key)).mappings().first()
     return _notification(row) if row else None
 
 
 def _notification(row: RowMapping) -> Notification:
-    """Make a notification of a row, whose columns bear the fields' names."""
+    """Return the notification in a row, whose columns have the fields' names."""
     return Notification(**{**row, "message": unpacked(Message, row["message"])})
 
 
@@ -100,19 +100,19 @@ def events_of(connection: Connection, target: str | None = None, since: float = 
 
 
 def gaps_since(connection: Connection, since: float = 0.0) -> list[Gap]:
-    """Read the times in which nobody watched that ended after `since`, oldest first."""
+    """Return the gaps that ended after `since`, oldest first."""
     query = select(gaps).where(gaps.c.end >= since).order_by(gaps.c.begin)
     return [Gap(row.begin, row.end, row.reason) for row in connection.execute(query)]
 
 
 def touches_since(connection: Connection, since: float = 0.0) -> list[UserAction]:
-    """Return who pressed what, oldest first."""
+    """Return users' actions, oldest first."""
     query = select(touches).where(touches.c.at >= since * 1000).order_by(touches.c.at)
     return [UserAction(row.at / 1000, row.line) for row in connection.execute(query)]
 
 
 def past(connection: Connection) -> tuple[Past, tuple[str, ...]]:
-    """Return what was known after the last round, and one line for each thing in it that cannot be read."""
+    """Return the state after the last round, and a line for each part of it that cannot be read."""
     known = _pairs(connection, facts.c.name, facts.c.value)
     alerts, troubles = _alerts(connection, known)
     round_at = known.get("last_round")
@@ -129,13 +129,13 @@ def past(connection: Connection) -> tuple[Past, tuple[str, ...]]:
 
 
 def memories_of(connection: Connection, checks: Collection[str]) -> dict[str, str]:
-    """Return what these checks remember, as JSON text, by check; what cannot be read is left out."""
+    """Return the memories of checks as JSON; unreadable ones are left out."""
     asked = select(memories.c.check, memories.c.value).where(memories.c.check.in_(checks))
     return {row[0]: row[1] for row in connection.execute(asked) if _is_object(row[1])}
 
 
 def _is_object(text: str) -> bool:
-    """Return whether a memory is what one is kept as: an object in JSON."""
+    """Return whether a memory is a JSON object."""
     try:
         return isinstance(parse_json(text), dict)
     except (TypeError, ValueError):
@@ -192,7 +192,7 @@ def changes_of(connection: Connection, target: str | None = None, since: float =
 
 
 def readings_of(connection: Connection, target: str | None = None, since: float = 0.0) -> list[Reading]:
-    """Return every number that is stored, and every change of status, oldest first."""
+    """Return all stored measurements and changes of status, oldest first."""
     wanted = about(subjects, target)
     known = {each.id: each for each in series_of(connection, wanted)}
     states = _States(connection, target, since)
@@ -202,27 +202,14 @@ def readings_of(connection: Connection, target: str | None = None, since: float 
         time = at / 1000
         found += states.turns(time)
         status, summary = states.now.get(subject, (Status.UNKNOWN, ""))
-        found.append(
-            Reading(
-                time,
-                run,
-                check,
-                name,
-                status,
-                metric,
-                nan if mean is None else mean,
-                unit,
-                summary,
-                low,
-                high,
-            )
-        )
+        value = nan if mean is None else mean
+        found.append(Reading(time, run, check, name, status, metric, value, unit, summary, low, high))
     found += states.turns(inf)
     return found
 
 
 class _States:
-    """Status and summary of each subject, as time goes on."""
+    """Status and summary of each subject as time proceeds."""
 
     def __init__(self, connection: Connection, target: str | None, since: float) -> None:
         self._since = since
@@ -231,7 +218,7 @@ class _States:
         self.now: dict[int, tuple[Status, str]] = {}
 
     def turns(self, time: float) -> list[Reading]:
-        """Go on to `time`; what turned on the way, as lines without a number."""
+        """Proceed to `time`; return the changes of status on the way as readings without a value."""
         found = []
         while self._coming and self._coming[-1][1].at <= time:
             subject, (at, run, check, name, status, summary) = self._coming.pop()

@@ -1,9 +1,8 @@
-"""Retention: raw for two days, then five minutes, then hours, then nothing.
+"""Retention: raw readings for two days, means of five minutes for a week, then means of hours.
 
-`plan` decides, and is pure; `execute` does some steps of it. All times in whole seconds since the epoch.
-
-Readings are folded into five minutes soon, though the raw ones stay two days: what a plugin is given of its
-past is read from there, by series. State changes, incidents, events, touches and gaps stay for ever.
+`plan` decides, and is pure; `execute` does some of its steps. Times are whole seconds since the epoch.
+Readings are aggregated within minutes, though raw ones stay for two days: a plugin's past is read from the
+aggregates, by series. Status changes, incidents, events, users' actions and gaps are kept for ever.
 """
 
 from __future__ import annotations
@@ -23,34 +22,34 @@ from watchdogd.history.sql import insert, upsert
 
 FIVE, HOUR, DAY = 300, 3600, 86400
 RAW = 2 * DAY
-"""How long each reading is kept as it came."""
+"""Seconds for which raw readings are kept."""
 FIVES = 7 * DAY
-"""How long five minutes are kept apart."""
+"""Seconds for which means of five minutes are kept."""
 _GRACE = 60
-"""A reading may be stored so much later than it was made without the fold being done again."""
+"""Seconds by which a reading may be stored late without aggregating again."""
 _SPAN = 6 * HOUR
-"""Raw readings folded or dropped at a time."""
+"""Seconds of raw readings aggregated or dropped at a time."""
 _PATIENCE = 0.5
-"""Seconds after which a transaction does not begin another step: the round waits for it."""
+"""Seconds after which a transaction begins no further step, since the round waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thinned:
-    """Progress of thinning: all before `folded` is in fives too; raw begins at `raw`, fives at `fives`."""
+    """State of aggregation: `folded`: all before is aggregated; `raw` and `fives`: where these begin."""
 
     folded: int
     raw: int
     fives: int
 
     def reaching(self, time: int) -> Thinned:
-        """Return it as it is once a reading of `time` was stored, which may lie before all others."""
+        """Return the state after a reading of `time` was stored, which may be older than all others."""
         start = _floor(time, HOUR)
         return Thinned(min(self.folded, start), min(self.raw, start), min(self.fives, start))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`work` on what lies from `begin` to before `end`; `after` is how far it is then."""
+    """Step of `work` on the time from `begin` to before `end`; `after`: the state afterwards."""
 
     work: str
     begin: int
@@ -59,7 +58,7 @@ class Step:
 
 
 def plan(now: float, keep: float, thinned: Thinned) -> tuple[Step, ...]:
-    """Return the steps that are due. What is dropped is dropped a day at a time, so mostly nothing is."""
+    """Return the steps that are due; readings are dropped a day at a time, so mostly there are few."""
     kept = _floor(now - keep, DAY)
     steps = []
     for begin, end in _spans(_floor(thinned.folded, FIVE), _floor(now - _GRACE, FIVE), _SPAN):
@@ -75,7 +74,7 @@ def plan(now: float, keep: float, thinned: Thinned) -> tuple[Step, ...]:
 
 
 def execute(connection: Connection, steps: deque[Step]) -> Thinned:
-    """Do the next steps for half a second, at least one; store how far that came."""
+    """Do steps for half a second, one at least; store the state of aggregation."""
     end = time.monotonic() + _PATIENCE
     while True:
         step = steps.popleft()
@@ -90,13 +89,13 @@ _HOW_FAR = select(facts.c.value).where(facts.c.name == "thinned")
 
 
 def load(connection: Connection) -> Thinned | None:
-    """Return how far thinning has come; None before the first reading."""
+    """Return the state of aggregation; None before the first reading."""
     found = connection.execute(_HOW_FAR).scalar()
     return Thinned(**json.loads(found)) if found else None
 
 
 def save(connection: Connection, thinned: Thinned) -> None:
-    """Store how far thinning has come."""
+    """Store the state of aggregation."""
     connection.execute(delete(facts).where(facts.c.name == "thinned"))
     connection.execute(facts.insert().values(name="thinned", value=json.dumps(asdict(thinned))))
 
@@ -160,7 +159,7 @@ def _between(column: Any) -> tuple[Any, Any]:
 
 
 def _replacing(dialect: str, table: Any, folded: Any) -> Any:
-    """Return the INSERT of folded rows; a slot folded before is folded anew, for a reading that came late."""
+    """Return the INSERT of aggregated rows; a slot is replaced where a reading came late."""
     names = [column.name for column in table.columns]
     return upsert(insert(dialect, table).from_select(names, folded), table)
 

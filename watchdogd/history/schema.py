@@ -1,8 +1,8 @@
-"""Schema of the history: its tables, whether a database has them, and the way to them.
+"""Schema of the history: tables, the revision of a database, and its upgrade.
 
-What a check measures comes by the million: those rows are narrow. Times of readings and changes are whole
-milliseconds since the epoch (an integer of six bytes in SQLite, where a float takes eight); all other times
-are seconds. `value` columns hold JSON.
+Tables of measurements have millions of rows, so these are narrow: times of readings and changes are whole
+milliseconds since the epoch (six bytes in SQLite, a float takes eight); other times are seconds. `value`
+columns hold JSON.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from sqlalchemy import (
 from watchdogd.errors import HistoryError
 
 HEAD = "1"
-"""The newest revision in migrations/versions. Known by heart, so that a start need not import Alembic."""
+"""Newest revision in migrations/versions, repeated here so that a start need not import Alembic."""
 MIGRATIONS = Path(__file__).with_name("migrations")
 _VERSION = """CREATE TABLE IF NOT EXISTS alembic_version (
     version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"""
-"""As Alembic itself makes it, whose import would take most of the time of a first start."""
+"""Alembic's own table; importing Alembic would take most of the time of a first start."""
 
 
 def revision(connection: Connection) -> str | None:
-    """Return the revision that a database has; None for an empty one."""
+    """Return a database's revision; None for an empty one."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
@@ -45,10 +45,10 @@ def revision(connection: Connection) -> str | None:
 
 
 def upgrade(connection: Connection) -> None:
-    """Bring a database to HEAD within the transaction at hand: all the way, or not at all.
+    """Upgrade a database to HEAD in the current transaction.
 
-    An empty one is made as the tables below are; the steps of migrations/versions are for those of before.
-    HistoryError where a version that is not known here has written it.
+    An empty one gets the tables below; migrations/versions are for older ones. HistoryError where an unknown
+    version has written it.
     """
     present = revision(connection)
     if present is None:
@@ -85,7 +85,7 @@ subjects = Table(
     Column("status", SmallInteger, nullable=False),
     UniqueConstraint("check", "run", "target", "subject", name="uq_subjects"),
 )
-"""Every thing that results spoke of, and the last status it had: a change is what differs from it."""
+"""Subjects of results, with their last status, from which a change differs."""
 
 series = Table(
     "series",
@@ -97,8 +97,8 @@ series = Table(
     UniqueConstraint("subject_id", "metric", "unit", name="uq_series"),
 )
 
-# In order of time, not of series: a round then appends to one or two pages. By series it would rewrite a
-# page (and journal it) for each of them, 24 MB a round for 3,000 series, on a file system across a network.
+# In order of time, not of series: a round appends to one or two pages. By series it would rewrite (and journal)
+# a page for each: 24 MB a round for 3,000 series, on a file system across a network.
 readings = Table(
     "readings",
     metadata,
@@ -110,11 +110,10 @@ readings = Table(
 
 
 def _folded(name: str) -> Table:
-    """Return a table each of whose rows stands for many readings.
+    """Return a table whose rows aggregate many readings.
 
-    It is written rarely and read by series, so it is in order of series. `slot` is the number of the slot
-    since the epoch, `offset` how many seconds into it the readings lie on average; so a lone reading keeps
-    its time.
+    It is rarely written and read by series, hence in order of series. `slot`: number since the epoch;
+    `offset`: mean of the readings' seconds in it, so that a lone reading keeps its time.
     """
     return Table(
         name,
@@ -169,7 +168,7 @@ check_states = Table(
     Column("incident", Integer),
     Column("value", Text, nullable=False),
 )
-"""`value` is the state but for its incident and for what `pulses` has."""
+"""`value`: the state without its incident and without the columns of `pulses`."""
 
 pulses = Table(
     "pulses",
@@ -179,7 +178,7 @@ pulses = Table(
     Column("streak", Integer, nullable=False),
     Column("summary", Text, nullable=False),
 )
-"""What every result changes in a check's state: of most a round writes these few bytes alone."""
+"""Parts of a check state that every result changes: most rounds write only these few bytes."""
 
 events = Table(
     "events",

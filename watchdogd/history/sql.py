@@ -1,8 +1,8 @@
-"""Statements that write rows, in the words of whichever of the two databases it is, and what they write.
+"""SQL statements that write rows, for both databases, and conversion of values.
 
-Rows are tuples in the order of the table's columns. SQLAlchemy compiles each statement, once in a
-process. Values are JSON text: fields that the text lacks take
-their defaults, unknown ones are left. Names of fifty bytes that rows repeat become numbers of two.
+Rows are tuples in the order of the columns. SQLAlchemy compiles each statement once in a process. Values are
+JSON: missing fields take their defaults, unknown ones are ignored. Names of fifty bytes that rows repeat
+become ids.
 """
 
 from __future__ import annotations
@@ -52,42 +52,42 @@ _SETTLED = ("state", "attempts", "next_try", "sent_at", "failure", "receipt")
 
 
 def add(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Add rows; those that are there already stay as they are: a record stored again changes nothing."""
+    """Insert rows; existing ones stay unchanged, so that storing a record again changes nothing."""
     _run(connection, _adding, table, rows)
 
 
 def put(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Add rows, each in place of the one of its key."""
+    """Insert rows, or replace those with the same key."""
     _run(connection, _putting, table, rows)
 
 
 def settle(connection: Connection, rows: Sequence[Row]) -> None:
-    """Write what became of notifications; one that waits no longer is left as it is."""
+    """Update notifications; one that no longer waits stays unchanged."""
     _run(connection, _settling, notifications, rows)
 
 
 def remove(connection: Connection, table: Table, ids: Iterable[int]) -> None:
-    """Remove the rows of these ids."""
+    """Delete the rows with these ids."""
     if gone := [{"gone": number} for number in ids]:
         connection.execute(delete(table).where(table.c.id == bindparam("gone")), gone)
 
 
 def set_statuses(connection: Connection, statuses: Sequence[tuple[int, int]]) -> None:
-    """Set the last status of subjects: status and id of each."""
+    """Set the last status of subjects, given as (status, id)."""
     _run(connection, _turning, subjects, statuses)
 
 
 def prepare(connection: Connection) -> None:
-    """Compile what a round may run, a millisecond each: the first incident waits for none."""
+    """Compile the statements of a round, a millisecond each, so that the first incident need not wait."""
     for make, tables in _MAKERS.items():
         for table in tables:
             _compiled(connection.dialect, make, table)
 
 
 def insert(dialect: str, table: Table) -> Any:
-    """Return an INSERT that takes `on_conflict_do_update`; `dialect` is `sqlite` or `postgresql`.
+    """Return an INSERT with `on_conflict_do_update`; `dialect`: `sqlite` or `postgresql`.
 
-    Only that dialect is imported: a verb that looks something up waits for each.
+    Only that dialect is imported, since every verb that reads the history waits for it.
     """
     if dialect == "sqlite":
         from sqlalchemy.dialects import sqlite
@@ -99,7 +99,7 @@ def insert(dialect: str, table: Table) -> Any:
 
 
 def upsert(new: Any, table: Table) -> Any:
-    """Return the INSERT, with each row in place of the one of its key."""
+    """Return the INSERT that replaces rows with the same key."""
     keys = [column.name for column in table.primary_key]
     rest = {name: new.excluded[name] for name in _columns(table) if name not in keys}
     return new.on_conflict_do_update(index_elements=keys, set_=rest)
@@ -132,12 +132,12 @@ _MAKERS: Mapping[Callable[[str, Table], Any], Sequence[Table]] = {
     _settling: (notifications,),
     _turning: (subjects,),
 }
-"""How each statement that a round may run is made, and of which tables."""
+"""Statements of a round: the function that makes each, and its tables."""
 _TEXTS: dict[tuple[str, Callable[[str, Table], Any], Table], tuple[str, Sequence[str]]] = {}
 
 
 def _compiled(dialect: Dialect, make: Callable[[str, Table], Any], table: Table) -> tuple[str, Sequence[str]]:
-    """Return a statement's text and the names of its parameters; each is compiled once in a process."""
+    """Return a statement's text and parameter names, compiled once in a process."""
     key = dialect.name, make, table
     if key not in _TEXTS:
         names = _columns(table) if make is not _turning else None
@@ -149,10 +149,10 @@ def _compiled(dialect: Dialect, make: Callable[[str, Table], Any], table: Table)
 def _run(
     connection: Connection, make: Callable[[str, Table], Any], table: Table, rows: Sequence[Row]
 ) -> None:
-    """Run a statement for each row: its values in the order of the parameters."""
+    """Run a statement for each row."""
     if rows:
         text, names = _compiled(connection.dialect, make, table)
-        if connection.dialect.positional:  # by SQLite's own driver: SQLAlchemy takes six times as long
+        if connection.dialect.positional:  # by SQLite's own driver: SQLAlchemy is six times slower
             if not connection.in_transaction():
                 connection.begin()
             connection.connection.cursor().executemany(text, rows)
@@ -162,7 +162,7 @@ def _run(
 
 @cache
 def _columns(table: Table) -> tuple[str, ...]:
-    """Return the columns that rows fill: all, but the id that the database gives to a notification."""
+    """Return the columns that rows contain: all but a notification's id, which the database assigns."""
     return tuple(column.name for column in table.columns if table is not notifications or column.name != "id")
 
 
@@ -171,9 +171,9 @@ Value = TypeVar("Value")
 
 @cache
 def adapter(form: Any) -> TypeAdapter[Any]:
-    """Return how pydantic reads and writes one type; made once, since making it takes a millisecond.
+    """Return pydantic's adapter of a type, made once (a millisecond).
 
-    Imported here, since looks at numbers and turns do without it, and people wait for them.
+    pydantic is imported here, since queries of numbers and changes do without it.
     """
     from pydantic import TypeAdapter
 
@@ -181,7 +181,7 @@ def adapter(form: Any) -> TypeAdapter[Any]:
 
 
 def packed(form: Any, value: Any, exclude: set[str] | None = None) -> str:
-    """Return `value` as JSON text. What is no UTF-8 (a byte of a log, say) becomes a question mark."""
+    """Return `value` as JSON; a byte that is not UTF-8 becomes a question mark."""
     from pydantic_core import PydanticSerializationError
 
     try:
@@ -192,22 +192,22 @@ def packed(form: Any, value: Any, exclude: set[str] | None = None) -> str:
 
 
 def unpacked(form: Callable[..., Value], text: str) -> Value:
-    """Return the value that `packed` wrote. ValueError where the text cannot be one."""
+    """Return the value that `packed` wrote. ValueError where the text is invalid."""
     value: Value = adapter(form).validate_json(text)
     return value
 
 
 def storable(text: str) -> str:
-    """`text` as every database takes it: no lone surrogates (no UTF-8), no NUL (PostgreSQL refuses it)."""
+    """Return text for any database: without lone surrogates and NUL (which PostgreSQL rejects)."""
     if text.isascii() and "\0" not in text:
         return text
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def number(value: Any) -> float | None:
-    """Convert a metric's value to a float; None where a plugin handed in something that is no number.
+    """Return a metric's value as a float; None for anything else, and for NaN.
 
-    NaN neither: SQLite keeps it as NULL, PostgreSQL would make every mean that it is in NaN too.
+    SQLite stores NaN as NULL; in PostgreSQL it would make every mean NaN.
     """
     try:
         found = float(value)
@@ -217,7 +217,7 @@ def number(value: Any) -> float | None:
 
 
 class Ids:
-    """The ids of one table by what they stand for; new things get the next number. There is one writer."""
+    """Ids of one table by key; a new key gets the next number. There is one writer."""
 
     def __init__(self, rows: Iterable[Any]) -> None:
         """Take the table's `rows`: id first, then the key."""
@@ -234,14 +234,11 @@ class Ids:
         return self._known.keys()
 
     def forget(self, key: Row) -> int:
-        """Return the id of `key`, which is given up."""
+        """Remove `key`; return its id."""
         return self._known.pop(key)
 
     def _found_or_new(self, key: Row) -> int:
-        """Return the id of a key, a new one where its name is new.
-
-        Names that the database cannot hold as they are stand there changed a little.
-        """
+        """Return the id of a key, a new one if necessary; text is changed as `storable` does."""
         clean = tuple(storable(part) if isinstance(part, str) else part for part in key)
         number = self._known.get(clean)
         if number is None:
@@ -255,15 +252,15 @@ class Ids:
 
 
 class NotedIds(Ids):
-    """Ids whose new ones are rows of a table: somebody takes them all with `new_rows`, or they pile up."""
+    """Ids that collect new ones as rows, to be taken with `new_rows`."""
 
     def __init__(self, rows: Iterable[Any]) -> None:
-        """Take the table's rows, as Ids does: id first, then the key."""
+        """Take the table's rows: id first, then the key."""
         super().__init__(rows)
         self._new: list[Row] = []
 
     def new_rows(self) -> list[Row]:
-        """Return id and key of what has come since the last call."""
+        """Return id and key of new entries since the last call."""
         rows, self._new = self._new, []
         return rows
 
@@ -274,7 +271,7 @@ class NotedIds(Ids):
 
 
 def about(table: Table, target: str | None) -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions on a table with the columns run, target and check."""
+    """Return the conditions on a table with the columns run, target and check; none without a target."""
     return (named(table, target),) if target is not None else ()
 
 

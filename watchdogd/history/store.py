@@ -1,4 +1,4 @@
-"""The history as the rest of the program sees it: rounds are stored, and past facts are read."""
+"""Store: the history as the rest of the program uses it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 def _reading(
     query: Callable[Concatenate[Connection, Arguments], Found],
 ) -> Callable[Concatenate[Store, Arguments], Found]:
-    """Make a method of Store of a query: it reads in a transaction of its own."""
+    """Make a method of Store from a query, in a transaction of its own."""
 
     @wraps(query)
     def read(store: Store, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Found:
@@ -38,10 +38,10 @@ def _reading(
 
 
 class Store:
-    """One history. Every method raises HistoryError, one line that says what to do, where it cannot do it.
+    """One history. Every method raises HistoryError, in one line that says what to do, where it fails.
 
-    After that it is as usable as before: the next call opens the database anew. Methods may be called from
-    any thread; one that finds another hanging in the file system gives up after three seconds.
+    After an error the next call opens the database again. Thread-safe; a call that waits for another that
+    hangs in the file system gives up after three seconds.
     """
 
     def __init__(self, database: Database) -> None:
@@ -52,10 +52,10 @@ class Store:
 
     @classmethod
     def open(cls, url: str, home: Home, *, owner: bool = True) -> Store:
-        """Open the history at `url` (relative SQLite paths hang on home), making or migrating it as needed.
+        """Open the history at `url` (SQLite paths are relative to home); create or migrate it if necessary.
 
-        A damaged SQLite file is set aside and restored from its backup, see `troubles`. `owner=False` is for
-        verbs that look while a daemon may be at work: it makes, migrates and mends nothing.
+        A damaged SQLite file is set aside and restored from its backup, see `troubles`. `owner=False`: only
+        read, since a daemon may be at work; nothing is created, migrated or repaired.
         """
         store = cls.at(url, home, owner=owner)
         with store._database.transaction():
@@ -63,12 +63,12 @@ class Store:
 
     @classmethod
     def at(cls, url: str, home: Home, *, owner: bool = True) -> Store:
-        """Return the history of a home, opened at its first use; see `open`."""
+        """Return a home's history, opened at its first use; see `open`."""
         return cls(Database(url, home, owner=owner))
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """Return what was found broken and repaired since the opening, one line each; it only grows."""
+        """Return damage found and repaired, one line each; the list only grows."""
         return self._database.troubles + self._unreadable
 
     def close(self) -> None:
@@ -87,19 +87,17 @@ class Store:
                 raise
 
     def _forget(self) -> None:
-        """Forget what is remembered of the database; after a broken transaction it may be in no table."""
+        """Drop what is cached of the database: after a failed transaction it may not be there."""
         self._writer = self._tail = None
 
-    # ------------------------------------------------------------------ the round
-
     def past(self) -> Past:
-        """Return what a starting daemon goes on from."""
+        """Return the state from which a starting daemon continues."""
         with self._transaction() as connection:
             past, self._unreadable = queries.past(connection)
         return past
 
     def record(self, record: Record) -> None:
-        """Store one round: all of it or nothing. Storing the same round again changes nothing."""
+        """Store one round in one transaction. Storing it again changes nothing."""
         with self._database.alone():
             with self._transaction(writing=True) as connection:
                 self._writer = self._writer or Writer(connection)
@@ -108,15 +106,13 @@ class Store:
                 self._tail.add(measured)
 
     def settle(self, outcomes: Sequence[Notification]) -> None:
-        """Store what became of notifications. One that is stored as no longer waiting stays as it is."""
+        """Store the outcome of notifications. One that no longer waits stays unchanged."""
         with self._transaction(writing=True) as connection:
             settle(connection, outcomes)
 
     def waiting(self) -> list[Notification]:
-        """Return notifications that are to be sent, in the order in which they were stored."""
+        """Return notifications to be sent, in the order in which they were stored."""
         return self.notifications(state="waiting")
-
-    # ------------------------------------------------------------------ looking back
 
     memories = _reading(queries.memories_of)
     notification = _reading(queries.notification_of)
@@ -131,22 +127,20 @@ class Store:
     touches = _reading(queries.touches_since)
 
     def series(self, check: str, since: float) -> measurements.PastOfCheck:
-        """Return what a check measured: (time, value) by (subject, metric), oldest first.
+        """Return a check's readings: (time, value) by (subject, metric), oldest first.
 
-        The last hour or so as it was measured, before that means of five minutes, and of hours.
+        Raw ones of the last hour or so, before that means of five minutes, then of hours.
         """
         return self.series_of((check,), since)[check]
 
     def series_of(self, checks: Collection[str], since: float) -> dict[str, measurements.PastOfCheck]:
-        """Return the same of many checks at once, which costs little more than of one."""
+        """Return the readings of several checks, which takes little longer than those of one."""
         with self._transaction() as connection:
             found, self._tail = measurements.points(connection, self._tail, checks, since)
         return found
 
-    # ------------------------------------------------------------------ all of it
-
     def export(self, say: Callable[[str], object]) -> None:
-        """Hand all of it to `say`, line by line, as it is at one moment."""
+        """Pass all rows to `say`, line by line, as of one moment."""
         from watchdogd.history import archive
 
         with self._transaction() as connection:
@@ -154,16 +148,14 @@ class Store:
                 say(line)
 
     def bring_in(self, lines: Iterable[str]) -> int:
-        """Fill it with what `export` said; returns how many rows. Refused where it is not empty."""
+        """Fill an empty history with exported lines; return the number of rows."""
         from watchdogd.history import archive
 
         with self._transaction(writing=True) as connection:
             return archive.bring_in(connection, lines)
 
-    # ------------------------------------------------------------------ keeping house
-
     def thin(self, now: float, keep: float) -> None:
-        """Thin out what is old; meant to be called every hour or so. `keep` in seconds."""
+        """Aggregate and drop old readings; call it about hourly. `keep` in seconds."""
         with self._transaction() as connection:
             thinned = retention.load(connection)
         if thinned is None:
@@ -171,14 +163,14 @@ class Store:
         steps = deque(retention.plan(now, keep, thinned))
         while steps:
             with self._transaction(writing=True) as connection:
-                if retention.load(connection) != thinned:  # a late reading came: the next call goes on
+                if retention.load(connection) != thinned:  # a late reading came: the next call continues
                     return
                 thinned = retention.execute(connection, steps)
                 if self._tail is not None:
                     self._tail.trim(thinned.folded)
 
     def backup(self) -> None:
-        """Replace `history.backup.db` by a sound copy; for other databases their own tools do it."""
+        """Replace `history.backup.db` by a verified copy; other databases have their own tools."""
         file = self._database.file
         if file is None:
             return

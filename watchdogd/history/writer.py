@@ -1,4 +1,4 @@
-"""Writer of rounds: what is new, or differs from what was written last, as rows; one statement a table."""
+"""Writer of rounds: differences from the last one written, as rows; one statement for each table."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from watchdogd.notify.notification import Message, Notification
 
 
 def milliseconds(time: float) -> int:
-    """Convert a time to what readings and changes have."""
+    """Return a time in the unit of readings and changes."""
     return round(time * 1000)
 
 
 def check_state_row(identity: int, state: CheckState) -> Row:
-    """Make the row of a check state; its incident is a row of its own."""
+    """Return the row of a check state, without its incident, which has its own."""
     incident = state.incident.id if state.incident else None
     value = packed(CheckState, state, {"incident"})
     return (identity, storable(state.check), storable(state.subject), incident, value)
 
 
 def incident_row(incident: Incident) -> Row:
-    """Make the row of an incident: what is asked for as columns, and all of it as JSON."""
+    """Return the row of an incident: searchable fields as columns, and all of it as JSON."""
     return (
         incident.id,
         storable(incident.check),
@@ -56,13 +56,13 @@ def incident_row(incident: Incident) -> Row:
 
 
 def kind_of(event: IncidentEvent) -> str:
-    """Return what happened: a notice is one (INFO), or is named by its label: `action`, `warning`."""
+    """Return the kind of an event; a notice is named by its label unless that is INFO: `action`, `warning`."""
     labelled = event.kind is EventKind.NOTICE and event.label != LABELS[0]
     return event.label.lower() if labelled else event.kind.value
 
 
 def event_row(event: IncidentEvent) -> Row:
-    """Make the row of an event; what it says beyond its first line is in incident and notification."""
+    """Return the row of an event; all but its first line is in incident and notification."""
     return (
         milliseconds(event.at),
         kind_of(event),
@@ -76,7 +76,7 @@ def event_row(event: IncidentEvent) -> Row:
 
 
 def notification_row(notification: Notification) -> Row:
-    """Make the row of a notification without its id, which the database gives."""
+    """Return the row of a notification without its id, which the database assigns."""
     return (
         storable(notification.key),
         storable(notification.channel),
@@ -93,7 +93,7 @@ def notification_row(notification: Notification) -> Row:
 
 _PULSE = frozenset({"at", "attempts", "summary"})
 _steady = attrgetter(*(field.name for field in fields(CheckState) if field.name not in _PULSE))
-"""All of a check state that most results leave as it was."""
+"""Fields of a check state that most results leave unchanged."""
 
 
 class Writer:
@@ -101,7 +101,7 @@ class Writer:
 
     def __init__(self, connection: Connection) -> None:
         sql.prepare(connection)
-        for form in (CheckState, Incident, Message):  # milliseconds each: the first incident waits for none
+        for form in (CheckState, Incident, Message):  # milliseconds each, which no incident should wait for
             sql.adapter(form)
         self._measured = _Measured(connection)
         self._ids = Ids(
@@ -113,23 +113,19 @@ class Writer:
         self._facts: dict[str, str] = {}
 
     def write(self, connection: Connection, record: Record) -> list[Row]:
-        """Write one round within the transaction at hand; returns the rows of `readings`."""
+        """Write one round in the current transaction; return the rows of `readings`."""
         measured = self._measured.write(connection, record.observations)
         self._write_check_states(connection, record.alerts.states)
         self._write_incidents(connection, record)
         add(connection, schema.events, [event_row(event) for event in record.events])
         add(connection, schema.notifications, [notification_row(each) for each in record.notifications])
-        put(
-            connection,
-            schema.memories,
-            [(storable(check), storable(kept)) for check, kept in record.memories.items()],
-        )
+        kept = [(storable(check), storable(memory)) for check, memory in record.memories.items()]
+        put(connection, schema.memories, kept)
         started = [(self._starts.of((check,)), storable(check), at) for check, at in record.started.items()]
         put(connection, schema.starts, started)
         add(connection, schema.gaps, [(gap.begin, gap.end, storable(gap.reason)) for gap in record.gaps])
-        add(
-            connection, schema.touches, [(milliseconds(record.at), storable(line)) for line in record.touches]
-        )
+        touches = [(milliseconds(record.at), storable(line)) for line in record.touches]
+        add(connection, schema.touches, touches)
         self._write_facts(connection, record)
         return measured
 
@@ -154,7 +150,7 @@ class Writer:
         self._check_states = dict(alerts)
 
     def _write_incidents(self, connection: Connection, record: Record) -> None:
-        """Write the incidents of the events, then those open, as they are now."""
+        """Write the incidents of the events, and the open ones."""
         present = {event.incident.id: event.incident for event in record.events if event.incident}
         present |= {each.id: each for each in _in_alerts(record.alerts)}
         changed = [each for number, each in present.items() if self._incidents.get(number) != each]
@@ -175,7 +171,7 @@ class Writer:
 
 
 class _Measured:
-    """Writes observations: each number, and of statuses the changes."""
+    """Writer of observations: each metric, and changes of status."""
 
     def __init__(self, connection: Connection) -> None:
         key = (subjects.c.check, subjects.c.run, subjects.c.target, subjects.c.subject)
@@ -188,7 +184,7 @@ class _Measured:
         }
 
     def write(self, connection: Connection, observations: Sequence[Observation]) -> list[Row]:
-        """Write the observations of one round; returns the rows of `readings`."""
+        """Write the observations of one round; return the rows of `readings`."""
         numbers: list[Row] = []
         changed: list[Row] = []
         for seen in observations:
@@ -214,15 +210,15 @@ class _Measured:
 
 
 def settle(connection: Connection, outcomes: Iterable[Notification]) -> None:
-    """Store what became of notifications. Compare and set: one that waits no longer is left as it is.
+    """Store the outcome of notifications; one that no longer waits stays unchanged.
 
-    One that is not stored yet (it was sent from memory) is stored as it ended.
+    A notification that is not stored yet (it was sent from memory) is stored with its outcome.
     """
     sql.settle(connection, [notification_row(outcome) for outcome in outcomes])
 
 
 def _reach_back(connection: Connection, first: int) -> None:
-    """Have the next thinning fold again what lies where it has been: a round that waited in memory."""
+    """Have late readings, of a round that waited in memory, aggregated again."""
     present = retention.load(connection)
     if present is None:
         retention.save(connection, retention.Thinned(first, first, first).reaching(first))

@@ -1,1 +1,1 @@
-"""Alembic's migrations: one file a step in versions/, run by schema.py within one transaction."""
+"""Alembic's migrations: a file for each step in versions/, run by schema.py in one transaction."""

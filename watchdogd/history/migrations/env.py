@@ -1,4 +1,4 @@
-"""Environment that Alembic runs: the migrations, in the transaction that schema.py hands in."""
+"""Alembic's environment: runs the migrations in the transaction given by schema.py."""
 
 from alembic import context
 

@@ -1,8 +1,8 @@
-"""The first schema. A fresh database is made whole by schema.py, so this step has nothing to do."""
+"""First schema. schema.py creates it in a new database, so this step does nothing."""
 
 revision = "1"
 down_revision = None
 
 
 def upgrade() -> None:
-    """Leave the database as it is."""
+    """Do nothing."""
