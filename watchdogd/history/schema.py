@@ -97,8 +97,8 @@ series = Table(
     UniqueConstraint("subject_id", "metric", "unit", name="uq_series"),
 )
 
-# In order of time, not of series: a round appends to one or two pages. By series it would rewrite (and journal)
-# a page for each: 24 MB a round for 3,000 series, on a file system across a network.
+# In order of time, not of series: a round appends to one or two pages. By series it would rewrite (and
+# journal) a page for each: 24 MB a round for 3,000 series, on a file system across a network.
 readings = Table(
     "readings",
     metadata,

@@ -56,7 +56,7 @@ def incident_row(incident: Incident) -> Row:
 
 
 def kind_of(event: IncidentEvent) -> str:
-    """Return the kind of an event; a notice is named by its label unless that is INFO: `action`, `warning`."""
+    """Return the kind of an event; a notice is named by its label, unless that is INFO: `action`."""
     labelled = event.kind is EventKind.NOTICE and event.label != LABELS[0]
     return event.label.lower() if labelled else event.kind.value
 

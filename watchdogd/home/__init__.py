@@ -1,1 +1,1 @@
-"""Home, the folder of one watchdogd: its layout, switches, inbox, lease and marks, and whose files count."""
+"""Home, the folder of one watchdogd: layout, switches, inbox, lease, markers, and trust in files."""

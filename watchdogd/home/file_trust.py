@@ -1,14 +1,13 @@
-"""Files that may be used: only those that nobody but their owner, root or the home's group can write.
+"""Trust in files: only those that nobody but their owner, root or the home's group can write are used.
 
-The same holds for every folder above; sticky folders such as /tmp, where only the owner can replace a
-file, and folders of the home's group are fine.
+The same applies to every parent folder; sticky folders such as /tmp, where only the owner can replace a file,
+and folders of the home's group are trusted. Members of a home's group trust its owner, who could change all
+of it anyway: so home may lie below the owner's own folder. Whoever only looks or presses a switch also trusts
+the other members with the folders above home; whoever runs code that home names (plugins, drop-ins, commands
+of config.toml) with their own rights does not.
 
-Who shares a home trusts its owner, who may change all of it anyway: so home may lie below the owner's own
-folder. Who only looks or presses a switch also trusts the other members with the folders above home; who
-runs what home names (plugins, drop-ins, commands of config.toml) with rights of their own does not.
-
-POSIX ACLs (acl(5)), as the kernel keeps them in an extended attribute: whom they let read or write beside
-the owner, the group and everybody. The mode's group bits are but the mask of such a file.
+POSIX ACLs (acl(5)), kept in an extended attribute, permit access beside owner, group and others; the group
+bits of the mode are then only the ACL's mask.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from watchdogd.errors import Problem
 from watchdogd.system.account import group_name, is_member, user_name
 
 ACL_ACCESS, ACL_DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
-"""Of a file or folder itself, and of what will be made in a folder."""
+"""ACL of a file or folder, and default ACL for new files in a folder."""
 READ, WRITE = 4, 2
 _VERSION = struct.Struct("<I")
 _ENTRY = struct.Struct("<HHI")
@@ -35,7 +34,7 @@ _USER, _OWNING_GROUP, _GROUP, _MASK = 0x02, 0x04, 0x08, 0x10
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """The ids of users and groups that have a right by name, and whether the owning group has it."""
+    """Ids of users and groups named in an ACL with a certain right, and whether the owning group has it."""
 
     users: tuple[int, ...] = ()
     groups: tuple[int, ...] = ()
@@ -43,7 +42,7 @@ class Acl:
 
 
 def acl_of(place: str, right: int, name: str = ACL_ACCESS) -> Acl | None:
-    """Return who has a right by the ACL; None where there is none, or the file system knows no ACLs."""
+    """Return who has a right by the ACL; None without one, or where the file system has no ACLs."""
     try:
         return parse_acl(os.getxattr(place, name), right)
     except (OSError, ValueError):
@@ -51,7 +50,7 @@ def acl_of(place: str, right: int, name: str = ACL_ACCESS) -> Acl | None:
 
 
 def parse_acl(attribute: bytes, right: int) -> Acl:
-    """Return who has a right by the attribute's bytes. ValueError where they are no ACL."""
+    """Parse the attribute for one right. ValueError where it is no ACL."""
     size = len(attribute) - _VERSION.size
     if size < 0 or size % _ENTRY.size or _VERSION.unpack_from(attribute) != (2,):
         raise ValueError("no ACL that is known")
@@ -67,9 +66,9 @@ def parse_acl(attribute: bytes, right: int) -> Acl:
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """Owners whose files are used beside the caller's and root's: a Unix group and `users` (ids).
+    """Owners whose files are trusted beside the caller's and root's: a Unix group and `users` (ids).
 
-    Where `members` is set, also files that belong to a member of the group.
+    `members`: also files of any member of the group.
     """
 
     group: int | None = None
@@ -79,14 +78,14 @@ class Trusted:
 
 NOBODY = Trusted()
 FINE = Problem()
-"""Nothing is wrong."""
+"""No problem."""
 
 
 def team_of(home: str | Path, *, pressing: bool = False) -> Trusted:
     """Return whom the caller trusts with the files of this home.
 
-    `pressing`: none of its code is run, as for a switch, an acknowledgement, or a look at the status; root
-    may do that in everybody's home.
+    `pressing`: none of its code is run, as for a switch, an acknowledgement or the status; root may do that
+    in everybody's home.
     """
     try:
         found = os.stat(home)
@@ -106,7 +105,7 @@ def distrust(path: Path, trusted: Trusted = NOBODY) -> Problem:
 
 
 def _above(place: str, trusted: Trusted) -> Problem:
-    while True:  # plain text: for each drop-in, each minute, a Path would cost more than the looks themselves
+    while True:  # strings: a Path for each drop-in, each minute, would cost more than the stat calls
         reason, above = _distrust(place, trusted, itself=False), os.path.dirname(place)
         if reason or above == place:
             return reason
@@ -126,9 +125,9 @@ def _unseen(place: str, error: OSError) -> Problem:
 
 
 def exposed(path: Path, group: int | None = None) -> Problem:
-    """Return who else can read this file of a secret, with the fix.
+    """Return who else can read this file of a secret, with the fix; empty where nobody can.
 
-    Empty where nobody can, where the configured group may, or where it cannot be looked at.
+    The configured group may; a file that cannot be examined is not reported.
     """
     real = Path(os.path.realpath(path))
     try:
@@ -171,7 +170,7 @@ def _reason(place: str, found: os.stat_result, trusted: Trusted, *, itself: bool
 
 
 def inherited_access(folder: Path, trusted: Trusted = NOBODY) -> Problem:
-    """Return who could write files made in this folder, by its default ACL, with the fix; or empty."""
+    """Return who could write new files in this folder, by its default ACL, with the fix; or empty."""
     listed = acl_of(str(folder), WRITE, ACL_DEFAULT)
     name = _stranger(listed, folder.stat(), trusted) if listed else ""
     if not name:
@@ -181,7 +180,7 @@ def inherited_access(folder: Path, trusted: Trusted = NOBODY) -> Problem:
 
 
 def _stranger(listed: Acl | None, found: os.stat_result, trusted: Trusted) -> str:
-    """Somebody who is named in an ACL and not trusted, or empty."""
+    """Return an untrusted user or group named in the ACL, or empty."""
     if listed is None:
         return ""
     for uid in listed.users:
@@ -204,7 +203,7 @@ def _is_known(found: os.stat_result, trusted: Trusted) -> bool:
 
 
 def _private(gid: int, uid: int) -> bool:
-    """Return whether it is this user's private group (Debian's default): named as the user, only theirs."""
+    """Return whether it is this user's private group (Debian's default): same name, no other members."""
     try:
         entry, owner = grp.getgrgid(gid), pwd.getpwuid(uid)
     except KeyError:

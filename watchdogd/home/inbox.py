@@ -1,4 +1,4 @@
-"""Reading home's inbox: what colleagues and jobs submitted, and what it asks for."""
+"""Reading of home's inbox: submissions of users and jobs, and what they request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from watchdogd.units import LONGEST, age
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request about incidents, made at `at`: `ack` an `incident`, `silence` or `unsilence` a `target`.
+    """Request about incidents, made at `at`: `ack` an `incident`, `silence` or `unsilence` a `target`.
 
     A silence lasts `until` (seconds since the epoch) and replaces an earlier one of the same target.
     """
@@ -36,18 +36,18 @@ class Request:
 
 
 KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished", "deed"})
-"""The kinds that are taken in; `finished` is the Guard's own mark, `record` a relieved daemon's."""
+"""Kinds of submissions; `finished`: the Guard's own mark; `deed`: the outcome of an earlier daemon's action."""
 READ_BY_CHECKS = frozenset({"beat", "sample"})
 _SIZE_LIMIT = 65536
 TEXT_LIMIT = 500
-"""Characters of a text of a submission that are taken in."""
+"""Maximum characters read of a text in a submission."""
 _AT_ONCE = 1000
 _ASIDE = ".aside"
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A file of the inbox: by whom, when (seconds since the epoch), which kind, and its fields."""
+    """File in the inbox: author, time (seconds since the epoch), kind, and fields."""
 
     path: Path
     kind: str
@@ -57,12 +57,12 @@ class Submission:
 
     @property
     def run(self) -> str:
-        """The run that the submission is about, or empty."""
+        """Return the run that it is about, or empty."""
         return _text(self.said, "run")
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The request about incidents: one, or none."""
+        """Return its request about incidents, if it is one."""
         reason, target = _text(self.said, "reason"), _text(self.said, "target")
         match self.kind:
             case "ack":
@@ -76,7 +76,7 @@ class Submission:
 
     @property
     def record(self) -> tuple[int, str, str]:
-        """The action of watchdogd that it is about: incident, run and label."""
+        """Return the action of watchdogd that it is about: incident, run and label."""
         return self.said["incident"], self.run, _text(self.said, "action")
 
     @property
@@ -86,27 +86,27 @@ class Submission:
 
     @property
     def switch(self) -> str:
-        """The switch that was touched: `kill` or `save`; empty for anything else."""
+        """Return the switch that was touched, `kill` or `save`; empty for other kinds."""
         return _text(self.said, "switch")
 
     @property
     def cleared(self) -> bool:
-        """Return whether a switch, or a mark, was taken away."""
+        """Return whether a switch or a mark was removed."""
         return _text(self.said, "action") == "cleared"
 
     @property
     def reason(self) -> str:
-        """The reason that was given, or empty."""
+        """Return the reason given, or empty."""
         return _text(self.said, "reason")
 
     @property
     def automatic(self) -> bool:
-        """True where watchdogd did it by itself and reports it as its own action."""
+        """Return whether watchdogd did it and reports it as its own action."""
         return self.said.get("automatic") is True and self.by == own_name()
 
     @property
     def line(self) -> str:
-        """The submission in one line, for the history, which knows when it was."""
+        """Return the submission in one line, without its time, for the history."""
         host = _text(self.said, "host")
         where = f" on {host}" if host else ""
         return f"{self._action()} by {self.by}{where}" + (f": {self.reason}" if self.reason else "")
@@ -127,10 +127,10 @@ class Submission:
 
 
 def take(home: Home) -> tuple[list[Submission], list[str]]:
-    """Return the submissions, oldest first, at most a thousand, and a line for each invalid file.
+    """Return the submissions, oldest first, a thousand at most, and a line for each invalid file.
 
-    Invalid files are moved to `inbox/.aside`. Nothing else is removed: see `remove`. OSError where the
-    inbox cannot be read or does not belong to home.
+    Invalid files are moved to `inbox/.aside`; valid ones stay until `remove`. OSError where the inbox cannot
+    be read or has another owner than home.
     """
     shared = home.group is not None
     if shared:
@@ -154,10 +154,7 @@ def take(home: Home) -> tuple[list[Submission], list[str]]:
 
 
 def waiting(home: Home, kinds: Collection[str]) -> list[Submission]:
-    """Return the submissions of these kinds that have not been taken yet, oldest first.
-
-    Those that cannot be read are left out.
-    """
+    """Return the readable submissions of these kinds that have not been taken yet, oldest first."""
     found: list[Submission] = []
     shared = home.group is not None
     with contextlib.suppress(OSError):
@@ -168,7 +165,7 @@ def waiting(home: Home, kinds: Collection[str]) -> list[Submission]:
 
 
 def remove(submission: Submission) -> None:
-    """Remove a recorded submission. OSError where that fails; fine where it is gone already."""
+    """Remove a submission whose effect is stored. OSError, unless it is gone already."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(submission.path)
 
@@ -180,10 +177,7 @@ def kind_of(name: str) -> str:
 
 
 def _check_place(home: Home) -> None:
-    """Raise PermissionError where a member put a folder of their own in place of the inbox.
-
-    They could do what they like there with the files of others.
-    """
+    """Raise PermissionError where a member replaced the inbox with their own folder, to alter submissions."""
     found = os.lstat(home.inbox)
     if found.st_uid not in (0, os.geteuid(), os.stat(home.path).st_uid):
         fix = f"mv {home.inbox} {home.inbox}.aside"
@@ -208,13 +202,13 @@ def _read(path: Path, kind: str, *, shared: bool) -> Submission:
         raise ValueError("it is not JSON") from None
     _check(kind, said)
     by = user_name(found.st_uid)
-    if kind in ("ack", "silence") and found.st_uid == os.geteuid():  # the daemon's own, for who answered
+    if kind in ("ack", "silence") and found.st_uid == os.geteuid():  # from the daemon, for an answer's author
         by = _text(said, "answered_by") or by
     return Submission(path, kind, by, found.st_mtime, said)
 
 
 def _check(kind: str, said: Any) -> None:
-    """ValueError where a submission lacks what its kind needs."""
+    """Raise ValueError where a submission lacks fields of its kind."""
     if not isinstance(said, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 - the submission is wrong, not our call
     if said.get("kind", kind) != kind:
@@ -237,13 +231,13 @@ def _is_duration(value: object) -> bool:
 
 
 def _text(said: Mapping[str, Any], key: str) -> str:
-    """Return one line of text, without control characters; empty where it is something else."""
+    """Return one line of text, without control characters; empty for other values."""
     value = said.get(key)
     return one_line(value, TEXT_LIMIT) if isinstance(value, str) else ""
 
 
 def _set_aside(home: Home, name: str) -> str:
-    """Move the file out of the way; return why that failed, or empty."""
+    """Move a file to `.aside`; return why that failed, or empty."""
     aside = home.inbox / _ASIDE
     try:
         home.make_folder(aside)

@@ -1,4 +1,4 @@
-"""Submitting to home's inbox: one small file, whose owner and time are the author and the date. Light."""
+"""Submissions to home's inbox: one small file each, whose owner and time are author and date. Few imports."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from watchdogd.system.pathname import file_name, group_of
 from watchdogd.system.smallfile import host_name, replace_file
 
 SHARED_MODE, PRIVATE_MODE = 0o640, 0o600
-"""Rights of what is submitted where a group shares the inbox, and where nobody does."""
+"""Permissions of a submission where a group shares the inbox, and where nobody does."""
 _WRITE_SPAN = 300.0
-"""Seconds from the last word of a file until it has its place, on a file system that is busy."""
+"""Seconds between writing a file and renaming it on a busy file system."""
 
 
 def forgery(found: os.stat_result, *, shared: bool) -> str:
     """Return why this file may not be its owner's, or empty; `shared`: a group shares the inbox.
 
-    Renaming or linking a file, or setting its date back, changes its ctime, which nobody can set.
+    Renaming or linking a file, or setting its time back, changes its ctime, which nobody can set.
     """
     if not stat.S_ISREG(found.st_mode):
         return "it is no plain file"
@@ -35,12 +35,12 @@ def forgery(found: os.stat_result, *, shared: bool) -> str:
 
 
 def submit(inbox: str, kind: str, about: str, **fields: object) -> None:
-    """Write `inbox/ABOUT.KIND.HOST.PID-TIME.json`, which survives a power cut. OSError where that fails.
+    """Write `inbox/ABOUT.KIND.HOST.PID-TIME.json`, durably. OSError.
 
-    `about` is what it speaks of (a run, a target, an incident's number); `fields` are JSON values.
+    `about`: a run, a target or an incident's number; `fields`: JSON values.
     """
     name = f"{file_name(about)[:120]}.{kind}.{file_name(host_name())}.{os.getpid()}-{time.time_ns()}.json"
     text = json.dumps({"kind": kind, **fields}) + "\n"
     mode = PRIVATE_MODE if group_of(inbox) is None else SHARED_MODE
-    # of a name that nobody else has; never with two names
+    # with a unique name; it never has two names
     replace_file(os.path.join(inbox, name), text, mode, durable=True)

@@ -1,4 +1,4 @@
-"""Home: the folder of one watchdogd, its files and rights, and what lies in a wrong place."""
+"""Home: its files, folders and permissions, and files in wrong places."""
 
 from __future__ import annotations
 
@@ -17,28 +17,20 @@ from watchdogd.system.pathname import file_name, group_of, home_folder
 from watchdogd.system.smallfile import create_file, open_plain, read_plain, replace_file
 
 FOLDERS = (
-    "cron.hourly",
-    "cron.daily",
-    "cron.weekly",
-    "plugins",
-    "switches",
-    "evidence",
-    "inbox",
-    "logs",
-    "nodes",
-)
+    "cron.hourly", "cron.daily", "cron.weekly", "plugins", "switches", "evidence", "inbox", "logs", "nodes",
+)  # fmt: skip
 _NEEDED_FOLDERS = ("switches", "evidence", "inbox", "logs")
-"""The folders that are made anew where they are missing: a daemon needs them."""
+"""Folders that a daemon needs, which it creates again where they are missing."""
 _MUST_BE_FOLDERS = {*FOLDERS, ".lease", ".outbox"} - {"inbox"}
 _MUST_BE_FILES = {"status.json", ".config.good.toml", ".id"}
 
 DEFAULT_URL = "sqlite:///history.db"
-"""Of the history, where `[history] url` names none."""
+"""Default of `[history] url`."""
 _ID_LIMIT = 256
 
 
 class _Child:
-    """Path of a file or folder of home, by its name."""
+    """Path of a file or folder in home, by its name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -49,18 +41,18 @@ class _Child:
 
 @dataclass(frozen=True)
 class Home:
-    """A home. `path` is absolute; whether a group shares it is read from the folder's own mode."""
+    """A home. `path` is absolute; the group that shares it is read from the folder's mode."""
 
     path: Path
 
     @classmethod
     def find(cls, option: str | None = None) -> Home:
-        """`--home`, else $WATCHDOGD_HOME, else ~/.watchdogd; it need not exist yet."""
+        """Return `--home`, else $WATCHDOGD_HOME, else ~/.watchdogd; it need not exist yet."""
         return cls(Path(home_folder(option)))
 
     @classmethod
     def existing(cls, option: str | None = None) -> Home:
-        """Return what `find` returns; HomeError where there is no home, or this user may not enter it."""
+        """Return the result of `find`; HomeError where there is no home, or the user may not enter it."""
         home = cls.find(option)
         try:
             if home.config.exists():
@@ -70,41 +62,41 @@ class Home:
         raise HomeError(f"no watchdogd home at {home.path}: make one with '{home.command('init')}'")
 
     def command(self, verb: str) -> str:
-        """Return a command line for a verb; with --home where the verb alone would find another home."""
+        """Return the command line of a verb, with --home where the verb would find another home."""
         with contextlib.suppress(HomeError):
             if str(self.path) == home_folder(None):
                 return f"watchdogd {verb}"
-        import shlex  # emergency verbs have no other need of it
+        import shlex  # not needed by emergency verbs otherwise
 
         return f"watchdogd --home {shlex.quote(str(self.path))} {verb}"
 
     config = _Child("config.toml")
     good_config = _Child(".config.good.toml")
-    """The configuration as it was when it was good last."""
+    """Last good configuration."""
     history = _Child("history.db")
-    """The SQLite file of the default history."""
+    """SQLite file of the default history."""
     inbox = _Child("inbox")
-    """Folder of what colleagues and jobs submit."""
+    """Folder for submissions of users and jobs."""
     switches = _Child("switches")
-    """Default place of the switches, and of the `RUN.json` that say where each run's are."""
+    """Default folder of switches, and of each run's `RUN.json` with the paths of its switches."""
     nodes = _Child("nodes")
-    """Nodes under suspicion, a file each."""
+    """Folder of nodes under suspicion, a file each."""
     logs = _Child("logs")
     evidence = _Child("evidence")
-    """Folder of what was collected when an incident opened."""
+    """Folder of evidence collected when an incident opens."""
     plugins = _Child("plugins")
-    """Python plugins of the user's own."""
+    """Folder of the user's Python plugins."""
     status = _Child("status.json")
-    """The file that `watchdogd status --json` prints; replaced every round."""
+    """Status file, replaced every round and printed by `watchdogd status --json`."""
 
     def evidence_of(self, incident: int) -> str | None:
-        """Return the folder of what was collected for an incident; None where nothing was."""
+        """Return the folder of evidence on an incident; None where there is none."""
         folder = f"{self.evidence}/{incident}"
         return folder if os.path.isdir(folder) else None
 
     @cached_property
     def group(self) -> int | None:
-        """The Unix group that shares this home, from the folder itself (2770), or None."""
+        """Unix group that shares this home, from the folder's mode (2770), or None."""
         try:
             return group_of(str(self.path))
         except OSError:
@@ -112,7 +104,7 @@ class Home:
 
     @property
     def watcher(self) -> int:
-        """The user id of the daemon that wrote the status last, else of the owner of home."""
+        """User id of the daemon that last wrote the status, else of home's owner."""
         for path in (self.status, self.path):
             with contextlib.suppress(OSError):
                 return path.stat().st_uid
@@ -125,9 +117,9 @@ class Home:
 
     @cached_property
     def id(self) -> str:
-        """The mark of this home's Slurm jobs; made on first use and kept in `.id`.
+        """Id of this home in its Slurm jobs' comments; created at first use and kept in `.id`.
 
-        If several processes ask for the first time at the same moment, one makes it and all get the same.
+        Processes that create it at the same time get the same one.
         """
         path = self.path / ".id"
         try:
@@ -138,7 +130,7 @@ class Home:
 
     @staticmethod
     def _id(path: Path) -> str:
-        """HomeError where something else lies there."""
+        """Read the id. HomeError where the file is something else."""
         try:
             found = read_plain(path, "replace", _ID_LIMIT).strip()
         except FileNotFoundError:
@@ -150,11 +142,11 @@ class Home:
         return found
 
     def write(self, path: Path, text: str) -> None:
-        """Replace a file of this home atomically, with this home's rights."""
+        """Replace a file in home atomically, with home's permissions."""
         replace_file(str(path), text, self.file_mode, self.group)
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder in this home with its rights; an existing one stays as it is. OSError.
+        """Create a folder in home with its permissions, unless it exists. OSError.
 
         Home itself is never created: it may have been moved away and come back.
         """
@@ -163,18 +155,18 @@ class Home:
         except FileExistsError:
             return
         if self.group is not None:
-            with contextlib.suppress(OSError):  # a setgid folder has given the group already
+            with contextlib.suppress(OSError):  # a setgid folder has set the group already
                 os.chown(path, -1, self.group)
         path.chmod(self._mode(path, self.group))
 
     def make_file(self, path: Path, text: str = "") -> None:
-        """Create a file in this home with its rights; an existing one stays as it is. OSError."""
+        """Create a file in home with its permissions, unless it exists. OSError."""
         if not os.path.lexists(path):
-            with contextlib.suppress(FileExistsError):  # somebody else was faster
+            with contextlib.suppress(FileExistsError):  # another process was faster
                 create_file(str(path), text, self.file_mode, self.group)
 
     def overwrite(self, path: Path, text: str) -> bool:
-        """Write over a file in place, where the disk has no room for another; False where it is too short."""
+        """Overwrite a file in place, for a full disk; False where the file is too short."""
         descriptor = open_plain(path, os.O_WRONLY)
         try:
             size, data = os.fstat(descriptor).st_size, text.encode()
@@ -186,19 +178,19 @@ class Home:
             os.close(descriptor)
 
     def share(self, group: str | None) -> None:
-        """Give home's folders and files to a Unix group, where the configuration names one. HomeError."""
+        """Give home's folders and files to the configured Unix group, if there is one. HomeError."""
         if group is None:
             return
         gid = group_id(group)
         if gid is None:
             raise HomeError(f"[daemon] group: there is no Unix group '{group}' on this machine")
         if self.group == gid:
-            with contextlib.suppress(OSError):  # a member, whose it is not
+            with contextlib.suppress(OSError):  # a member who does not own it
                 self.inbox.chmod(self._mode(self.inbox, gid))
             return
         try:
             for path in (self.path, *self.path.rglob("*")):
-                if not path.is_symlink() and path.parent != self.inbox:  # there it would be as if forged
+                if not path.is_symlink() and path.parent != self.inbox:  # a changed submission seems forged
                     os.chown(path, -1, gid)
                     mode = path.stat().st_mode
                     path.chmod(self._mode(path, gid) if stat.S_ISDIR(mode) else 0o660 | (mode & 0o110))
@@ -210,13 +202,13 @@ class Home:
         umask.suit(self.group)
 
     def _mode(self, folder: Path, group: int | None) -> int:
-        """Return a folder's rights. In a group's inbox nobody can move or remove others' submissions."""
+        """Return a folder's permissions. In a group's inbox nobody can move or remove others' submissions."""
         if group is None:
             return 0o700
         return 0o3770 if folder == self.inbox else 0o2770
 
     def make(self, group: int | None = None) -> None:
-        """Create the missing folders with the rights of home; leave the existing ones untouched."""
+        """Create missing folders with home's permissions; existing ones stay unchanged."""
         for folder in (self.path, *(self.path / name for name in FOLDERS)):
             if not folder.is_dir():
                 folder.mkdir(parents=True)
@@ -227,7 +219,7 @@ class Home:
 
 
 def _closed(path: Path) -> str:
-    """Return the folder that keeps this user out of home, and who can say what is missing."""
+    """Return which folder the user may not enter, and who can help."""
     first = next((each for each in (*reversed(path.parents), path) if not os.access(each, os.X_OK)), path)
     owner = "its owner"
     with contextlib.suppress(OSError):
@@ -241,7 +233,7 @@ def _closed(path: Path) -> str:
 
 
 def absolute(home: Home, text: str) -> str:
-    """Return a path of the configuration as an absolute one: relative ones are relative to home."""
+    """Return a path of config.toml as an absolute one; relative ones are relative to home."""
     return os.path.normpath(os.path.join(home.path, text))
 
 
@@ -251,16 +243,16 @@ def switch_path(home: Home, run: str, configured: str | None, kind: str) -> str:
 
 
 def misplaced(home: Home) -> tuple[Problem, ...]:
-    """Return each file or folder whose kind is wrong for its place, with the fix. OSError.
+    """Return each file or folder of a wrong kind, with the fix. OSError.
 
-    Links are left to whoever follows them, since following one may hang.
+    Symbolic links are left out, since following one may hang.
     """
     with os.scandir(home.path) as entries:
         return tuple(sorted(filter(None, map(_misplaced, entries))))
 
 
 def restore_folders(home: Home) -> tuple[str, ...]:
-    """Create the missing folders that a daemon needs; return their names. OSError.
+    """Create missing folders that a daemon needs; return their names. OSError.
 
     Nothing is created where config.toml is missing: home was moved away or is not mounted.
     """
@@ -273,12 +265,12 @@ def restore_folders(home: Home) -> tuple[str, ...]:
 
 
 def no_folder(path: os.PathLike[str] | str) -> NotADirectoryError:
-    """Return the error for something in the place of a folder, with the fix."""
+    """Return the error for something in place of a folder, with the fix."""
     return NotADirectoryError(errno.ENOTDIR, _no_folder(os.fspath(path)))
 
 
 def no_file(path: str) -> Problem:
-    """Return the problem of something in the place of a file, with the fix."""
+    """Return the problem of something in place of a file, with the fix."""
     what = "a folder" if os.path.isdir(path) else "no plain file"
     return Problem(f"{path} is {what}, and a file belongs there", _move_aside(path))
 
@@ -296,7 +288,7 @@ def _no_folder(path: str) -> Problem:
 
 
 def _move_aside(path: str) -> str:
-    """Return the command that moves it out of the way."""
-    import shlex  # light verbs import this module
+    """Return the command that moves a file out of the way."""
+    import shlex  # not needed by light verbs otherwise
 
     return f"mv {shlex.quote(path)} {shlex.quote(f'{path}.aside')}"

@@ -1,13 +1,14 @@
-"""One daemon acts for a home: the lease.
+"""Lease: one daemon acts for a home.
 
-In `.lease/` every holder has made one file, named by its serial; the highest serial holds. A claim is a
-link(2) to the next serial: it succeeds for one contender alone, on network file systems too, and no lock is
-needed. Listing a folder goes to the server (close-to-open), so a holder that was stopped and continued finds
-out before it acts. Renewing is a touch of one's own file, which needs neither space nor inodes.
+In `.lease/` every holder has created one file, named by its serial; the highest serial holds the lease. It is
+claimed by link(2) to the next serial, which succeeds for one contender only, on network file systems too,
+without a lock. Listing a folder goes to the server (close-to-open), so a holder that was stopped and
+continued finds out before it acts. A lease is renewed by touching one's own file, which needs neither space
+nor inodes.
 
 A holder is dead when its process is gone from this node, or when it has not renewed for STALE seconds: by the
-time of its file against that of a fresh file (one clock, the file server's, never those of two nodes),
-confirmed by watching for WATCH seconds; or by watching alone where the file system takes the clients' clocks.
+time of its file against that of a fresh file (the file server's clock, never those of two nodes), confirmed
+by watching for WATCH seconds; or by watching only, where the file system takes the clients' clocks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from watchdogd.system.smallfile import NoPlainFileError, create_file, host_name
 STALE = 30.0
 """Seconds without renewal after which a holder counts as dead."""
 WATCH = 12.0
-"""Seconds for which a contender looks before it believes that a holder of another node is dead."""
+"""Seconds for which a contender watches before a holder on another node counts as dead."""
 RENEW = 5.0
 """Seconds between two renewals."""
 _LOOK = 0.5
@@ -38,17 +39,16 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REQUEST = "request"
 _DIGITS = 15
 _AHEAD = 3600.0
-"""Seconds by which a clock may be ahead of another's: nobody renews a lease later than that."""
+"""Seconds by which a clock may be ahead of another's; a later time of renewal is wrong."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """State of the lease: its serial (0: there is none), its holder, and when it was renewed.
+    """State of the lease: its serial (0: there is none), holder, and time of renewal.
 
-    `holder` is None where the file says nothing that can be read. `renewed_at` is seconds by the file
-    system's clock.
+    `holder` is None where the file is unreadable. `renewed_at`: seconds by the file system's clock.
     """
 
     serial: int = 0
@@ -60,8 +60,8 @@ def is_free(seen: LeaseState, *, lives: bool | None, age: float | None, unchange
     """Return whether the next contender may take the lease.
 
     `lives`: the holder's process exists; None where that cannot be seen from here. `age`: seconds since the
-    renewal by the file system's clock, None where unknown. `unchanged`: seconds for which we have seen no
-    renewal.
+    renewal by the file system's clock; None where unknown. `unchanged`: seconds for which this process has
+    seen no renewal.
     """
     if seen.serial == 0 or (seen.holder is not None and seen.holder.released) or lives is False:
         return True
@@ -70,7 +70,7 @@ def is_free(seen: LeaseState, *, lives: bool | None, age: float | None, unchange
 
 
 class Lease:
-    """Part of this process in the lease of one home; for one thread. OSError where home cannot be read."""
+    """Access of this process to the lease of one home; for one thread. OSError where home cannot be read."""
 
     def __init__(self, home: Home, job_id: str = "") -> None:
         self._home = home
@@ -83,13 +83,13 @@ class Lease:
 
     @property
     def serial(self) -> int:
-        """The serial under which this process held it last; 0: never."""
+        """Return the serial under which this process last held it; 0: never."""
         return self._serial
 
     def acquire(self, *, by_force: bool = False) -> Holder | None:
-        """Take the lease if it is free. Return None where it is ours now, else its holder.
+        """Take the lease if it is free. Return None on success, else its holder.
 
-        `by_force`: also from a living holder, who notices at its next `held`.
+        `by_force`: take it from a living holder, who notices at its next `held`.
         """
         if self.held():
             return None
@@ -104,8 +104,8 @@ class Lease:
     def wait(self, patience: float, *, ask: bool = False) -> Holder | None:
         """Call `acquire` repeatedly for `patience` seconds; a dead holder is replaced meanwhile.
 
-        `ask`: request a living holder to hand over (its `asked` becomes true); if it does not within
-        `patience`, the lease is taken by force.
+        `ask`: request a living holder to hand over (its `asked` becomes true), and take the lease by force if
+        it does not.
         """
         until = time.monotonic() + patience
         while (holder := self.acquire()) is not None and (left := until - time.monotonic()) > 0:
@@ -115,10 +115,10 @@ class Lease:
         return self.acquire(by_force=True) if ask and holder is not None else holder
 
     def held(self) -> bool:
-        """Return whether the lease is ours at this moment; ask before each action.
+        """Return whether this process holds the lease now; call it before each action.
 
-        It stays ours where its files were removed and nobody has taken it since. FileNotFoundError where
-        home itself is gone, even if its mount point exists.
+        It still does where the files were removed and nobody has taken it since. FileNotFoundError where home
+        itself is gone, even if its mount point exists.
         """
         if not self._serial:
             return False
@@ -128,7 +128,7 @@ class Lease:
         return highest in (0, self._serial)
 
     def asked(self) -> bool:
-        """Return whether a successor waits for us to release it; one that has gone away no longer counts."""
+        """Return whether a successor waits for the release; one that has gone away no longer counts."""
         try:
             asked_at = (self._folder / _REQUEST).stat().st_mtime
             return asked_at > self._path(self._serial).stat().st_mtime - _ASKING
@@ -138,15 +138,14 @@ class Lease:
     def renew(self) -> bool:
         """Renew the lease at most every RENEW seconds, so call it often. Return False where it is lost.
 
-        Where its files were removed and nobody has taken it since, it is taken anew; OSError where there is
-        no room for that.
+        Where its files were removed and nobody has taken it since, it is taken again; OSError on a full disk.
         """
         if not self.held() or not (_highest(self._folder) or self._retake()):
             return False
         now = time.monotonic()
         if now - self._renewed >= RENEW:
             holder = current(self._folder).holder
-            if holder is not None and holder.id != self._me.id:  # removed, and taken under the same serial
+            if holder is not None and holder.id != self._me.id:  # removed, then taken under the same serial
                 self._serial = 0
                 return False
             os.utime(self._path(self._serial))
@@ -154,8 +153,8 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Release it, if it is still ours, so that the next contender need not wait."""
-        with contextlib.suppress(FileNotFoundError):  # home is gone, and the lease with it
+        """Release the lease if it is still held, so that the next contender need not wait."""
+        with contextlib.suppress(FileNotFoundError):  # home is gone
             if self.held():
                 _overwrite(self._path(self._serial), record_text(self._me, released=True))
         self._serial = 0
@@ -187,19 +186,19 @@ class Lease:
                 raise
             if not _take_name(self._path(last), claim, record_text(self._me)):
                 return False
-        if _highest(self._folder) != last + 1:  # we were asleep since our look: others went on without us
+        if _highest(self._folder) != last + 1:  # this process slept since its look, and others went on
             with contextlib.suppress(FileNotFoundError):
                 claim.unlink()
             return False
         self._serial, self._renewed = last + 1, time.monotonic()
-        with contextlib.suppress(OSError):  # a next holder was fast: `held` will find out
+        with contextlib.suppress(OSError):  # the next holder may be faster: `held` finds out
             self._tidy()
         return True
 
     def _request(self) -> None:
         """Ask the holder to hand over; repeated, so that the request's time shows that we still wait."""
         request = self._folder / _REQUEST
-        with contextlib.suppress(OSError):  # a full home, or a holder that tidies: it is taken by force then
+        with contextlib.suppress(OSError):  # a full disk, or a holder tidying up: it is taken by force then
             try:
                 os.utime(request)
             except FileNotFoundError:
@@ -227,21 +226,18 @@ def lease_folder(home: Home) -> Path:
 
 
 def current(folder: Path) -> LeaseState:
-    """Return the lease as it is now.
-
-    OSError where the folder cannot be read, but not where it is missing.
-    """
+    """Return the present state of the lease. OSError where the folder exists but cannot be read."""
     for _ in range(10):
         serial = _highest(folder)
         if not serial:
             return LeaseState()
         path = folder / f"{serial:010d}"
         try:
-            text, found = smallfile.read_head(path, RECORD_SIZE)  # opening it asks the server for its time
+            text, found = smallfile.read_head(path, RECORD_SIZE)  # opening it refreshes the cached time
             return LeaseState(serial, read_record(text), found.st_mtime)
-        except FileNotFoundError:  # a next holder has tidied up since
+        except FileNotFoundError:  # the next holder has tidied up since
             continue
-        except NoPlainFileError:  # none of ours
+        except NoPlainFileError:  # not made by a lease
             return LeaseState(serial, None, path.lstat().st_mtime)
     return LeaseState(serial)
 
@@ -249,7 +245,7 @@ def current(folder: Path) -> LeaseState:
 def alive(home: Home) -> Holder | None:
     """Return the current holder as far as is known without waiting, or None. OSError.
 
-    An unreadable record counts as no holder; should there be one after all, a contender finds out.
+    An unreadable record counts as no holder; a contender finds out if there is one.
     """
     folder = lease_folder(home)
     seen = current(folder)
@@ -268,7 +264,7 @@ def _highest(folder: Path) -> int:
 
 
 def _serial(name: str) -> int:
-    """Return the serial that a file's name means, or 0."""
+    """Return the serial in a file's name, or 0."""
     plain = name.isascii() and name.isdecimal() and len(name) <= _DIGITS
     return int(name) if plain and name == f"{int(name):010d}" else 0
 
@@ -278,7 +274,7 @@ def _server_age(folder: Path, seen: LeaseState) -> float | None:
 
 
 def server_age(folder: Path, since: float) -> float | None:
-    """Return seconds since a file's time by the file system's clock, read from a newly created file."""
+    """Return seconds since a file's time by the file system's clock, read from a new file."""
     probe = folder / f".clock.{host_name()}.{os.getpid()}"
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -293,7 +289,7 @@ def server_age(folder: Path, since: float) -> float | None:
 
 
 def _take_name(old: Path, claim: Path, text: str) -> bool:
-    """Claim the lease on a full file system: rename the last holder's file and overwrite it in place.
+    """Claim the lease on a full disk: rename the last holder's file and overwrite it.
 
     Only one contender can rename it.
     """

@@ -1,4 +1,4 @@
-"""Record of a lease: the process that holds something of home, known again on its node."""
+"""Record of a lease: the process that holds it, so that it can be recognised on its node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PIDS = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Holder of a lease. `node` identifies boot and pid namespace, `born` a pid that is reused."""
+    """Holder of a lease. `node` identifies boot and pid namespace, `born` tells a reused pid."""
 
     id: str
     host: str
@@ -27,7 +27,7 @@ class Holder:
     released: bool = False
 
     def __str__(self) -> str:
-        """`process 4711 on login2 (job 88)`."""
+        """Return `process 4711 on login2 (job 88)`."""
         return f"process {self.pid} on {self.host}" + (f" (job {self.job_id})" if self.job_id else "")
 
 
@@ -43,16 +43,16 @@ def lives(holder: Holder | None) -> bool | None:
 
 
 NOBODY = Holder("", "another node", "", 0, "")
-"""Somebody of whom no more is known."""
+"""Unknown holder."""
 
 
 def record_text(holder: Holder, *, released: bool = False) -> str:
-    """Return a record, always of one size, so that it can be overwritten on a full file system."""
+    """Return a record of fixed size, so that it can be overwritten on a full disk."""
     return json.dumps({**asdict(holder), "released": released}).ljust(RECORD_SIZE - 1) + "\n"
 
 
 def read_record(text: bytes) -> Holder | None:
-    """Return the holder in a lease file, or None where it is none (yet)."""
+    """Return the holder in a lease file, or None where there is none (yet)."""
     try:
         return holder_from(parse_json(text))
     except (ValueError, KeyError, TypeError):
@@ -60,7 +60,7 @@ def read_record(text: bytes) -> Holder | None:
 
 
 def holder_from(said: dict[str, Any]) -> Holder:
-    """Return the holder with these fields. ValueError, KeyError or TypeError where they make no sense."""
+    """Return the holder with these fields. ValueError, KeyError or TypeError where they are invalid."""
     values = {each.name: said[each.name] for each in fields(Holder)}
     texts = [values[name] for name in ("id", "host", "node", "born", "job_id")]
     if not all(isinstance(text, str) and (not text or text.isprintable()) for text in texts):
@@ -75,7 +75,7 @@ def holder_from(said: dict[str, Any]) -> Holder:
 
 
 def _node(proc: str = "/proc") -> str:
-    """Return an id of this boot and pid namespace, within which pids compare. Empty if unknown."""
+    """Return an id of this boot and pid namespace, within which pids are unique; empty if unknown."""
     try:
         with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{file.read().strip()} {os.readlink(f'{proc}/self/ns/pid')}"
@@ -84,7 +84,7 @@ def _node(proc: str = "/proc") -> str:
 
 
 def _born(pid: int) -> str:
-    """Return when the process started, in ticks since boot (proc(5)); empty where it no longer exists."""
+    """Return when the process started, in ticks since boot (proc(5)); empty where it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             after_name = file.read().rpartition(")")[2].split()

@@ -26,7 +26,7 @@ _JOBS_KEPT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Period during which the watchdog was stopped, in seconds since the epoch; `words`: by whom and why."""
+    """Time for which the watchdog was stopped, in seconds since the epoch; `words`: by whom and why."""
 
     begin: float
     end: float
@@ -38,15 +38,14 @@ def stop_path(home: Home) -> Path:
 
 
 def is_stopped(home: Home) -> bool:
-    """Return whether the stop mark is set. OSError where home cannot be asked."""
+    """Return whether the stop marker is set. OSError where home does not answer."""
     return stop_path(home).exists()
 
 
 def mark_stopped(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> None:
-    """Set the stop mark with who, when and where. OSError.
+    """Set the stop marker with who, when and where. OSError.
 
-    `jobs_go_on`: queued jobs of drop-ins are kept. If it was already stopped for good, the first author
-    stays named.
+    `jobs_go_on`: queued jobs of drop-ins are kept. The first author stays named if it was stopped already.
     """
     if stopped_by(home) is not None and not jobs_go_on:
         return
@@ -55,9 +54,9 @@ def mark_stopped(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> N
 
 
 def lift_stop(home: Home) -> None:
-    """Remove the stop mark but keep it as the last pause: the watchdog is wanted again. OSError."""
+    """Remove the stop marker, and keep it as the last pause. OSError."""
     with contextlib.suppress(FileNotFoundError):
-        os.utime(stop_path(home))  # its time is now the pause's end
+        os.utime(stop_path(home))  # its time becomes the pause's end
         stop_path(home).replace(_lifted(home))
 
 
@@ -70,7 +69,7 @@ def stop_words(home: Home) -> str:
 
 
 def stopped_by(home: Home) -> touchfile.Signature | None:
-    """Return who stopped it for good, and why; None where nobody did or where it is only being restarted."""
+    """Return who stopped it for good, and why; None where nobody did, or it is being restarted."""
     try:
         signature = touchfile.read(str(stop_path(home)))
     except OSError:
@@ -79,12 +78,12 @@ def stopped_by(home: Home) -> touchfile.Signature | None:
 
 
 def jobs_go_on(home: Home) -> bool:
-    """Return whether it was stopped for a restart, which the jobs of drop-ins survive."""
+    """Return whether it was stopped for a restart, which jobs of drop-ins survive."""
     return bool(touchfile.fields_of(str(stop_path(home))).get("jobs_go_on"))
 
 
 def last_pause(home: Home) -> Pause | None:
-    """Return the pause that was ended last, if any."""
+    """Return the last pause, if any."""
     try:
         end = _lifted(home).stat().st_mtime
         said = touchfile.fields_of(str(_lifted(home)))
@@ -96,13 +95,13 @@ def last_pause(home: Home) -> Pause | None:
 
 
 def note_ended_jobs(home: Home, job_ids: Iterable[str]) -> None:
-    """Record that these jobs of drop-ins were ended together with the watchdog. OSError."""
+    """Record that these jobs of drop-ins were cancelled together with the watchdog. OSError."""
     known = list(dict.fromkeys([*_ended_jobs(home), *job_ids]))
     home.write(_jobs(home), json.dumps(known[-_JOBS_KEPT:]) + "\n")
 
 
 def ended_with_watchdog(home: Home, job_id: str) -> bool:
-    """Return whether a drop-in's job was ended together with the watchdog."""
+    """Return whether a drop-in's job was cancelled together with the watchdog."""
     return job_id in _ended_jobs(home)
 
 
@@ -123,31 +122,31 @@ def _ended_jobs(home: Home) -> list[str]:
 
 
 UNKNOWN_INTERVAL = 900.0
-"""Seconds from one tick to the next where only one was seen."""
+"""Seconds between two ticks where only one was seen."""
 _TICKS_KEPT = 7
 _TICKS_SIZE = 256
 _LATE = 60.0
 CLOCK_AHEAD = 3600.0
-"""Seconds by which another node's clock may be ahead of ours: no tick began later than that."""
+"""Seconds by which another node's clock may be ahead; a later time of a tick is wrong."""
 _YEAR_5000 = 1e11
 
 
 def tick_interval(begins: tuple[float, ...]) -> float:
-    """Return the usual seconds between two ticks, from when the last ones began (since the epoch).
+    """Return the median seconds between ticks, from the times at which the last ones began.
 
-    It is the median, so that one tick run by hand, or a night without any, changes nothing.
+    As it is the median, a tick run by hand, or a night without any, changes nothing.
     """
     steps = sorted(later - earlier for earlier, later in pairwise(begins) if later > earlier)
     return (steps[(len(steps) - 1) // 2] + steps[len(steps) // 2]) / 2 if steps else UNKNOWN_INTERVAL
 
 
 def tick_overdue_at(begins: tuple[float, ...]) -> float:
-    """Return when the next tick is overdue: half an interval and a minute after it should have begun."""
+    """Return when the next tick is overdue: half an interval and a minute after its time."""
     return begins[-1] + 1.5 * tick_interval(begins) + _LATE if begins else 0.0
 
 
 def mark_tick(home: Home, now: float) -> None:
-    """Note that a tick began. OSError; on a full file system the last mark is overwritten."""
+    """Record that a tick began. OSError; on a full disk the last mark is overwritten."""
     begins = [*(each for each in last_ticks(home) if each < now), round(now, 1)]
     text = (json.dumps(begins[-_TICKS_KEPT:]) + "\n").ljust(_TICKS_SIZE)
     try:
@@ -167,7 +166,7 @@ def last_ticks(home: Home) -> tuple[float, ...]:
 
 
 def remove_ticks(home: Home) -> None:
-    """Remove the tick mark where a daemon watches or the watchdog was stopped: no tick is due. OSError."""
+    """Remove the ticks' times, as a daemon runs or the watchdog was stopped: no tick is due. OSError."""
     with contextlib.suppress(FileNotFoundError):
         _ticks_path(home).unlink()
 

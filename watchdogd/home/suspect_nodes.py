@@ -1,7 +1,7 @@
-"""Nodes under suspicion: a file each in home's nodes/, written by watchdogd or by hand.
+"""Nodes under suspicion: a file for each in home's nodes/, written by watchdogd or by hand.
 
-A suspicion applies to one run or, written by hand without a run, to all. It is kept for a while after it
-has expired, so that the exclusion can be removed from jobs that carry it.
+A suspicion applies to one run or, written by hand without a run, to all. It is kept for a while after it has
+expired, so that the exclusion can be removed from jobs that have it.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 DAY = 86400.0
 MOST = 2
-"""Nodes that watchdogd leaves out of a job, where the configuration names no other number."""
+"""Maximum nodes excluded from a job by default."""
 _JOBS = 8
-"""Jobs of one suspicion that are known, the newest."""
+"""Number of newest jobs recorded for a suspicion."""
 _FORGOTTEN = 30 * DAY
-"""Seconds after a suspicion has ended until its file is removed."""
+"""Seconds after the end of a suspicion until its file is removed."""
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _FOREVER = 1e11
-"""Seconds since the epoch, in the year 5138: as long as nobody removes it."""
+"""Seconds since the epoch, in the year 5138: until somebody removes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedNode:
-    """One suspicion: of a `node`, for a `run` (empty: for all), `by` whom, from `at` until `until` (epoch).
+    """Suspicion of a `node`, for a `run` (empty: for all), `by` whom, from `at` until `until` (epoch).
 
-    `by_hand`: somebody wrote it who knows the node, and no limit holds for it. `jobs`: raw ids of those that
-    watchdogd told to leave the node out.
+    `by_hand`: written by a person, without any limit on their number. `jobs`: raw ids of jobs from which
+    watchdogd excluded the node.
     """
 
     node: str
@@ -55,7 +55,7 @@ class ListedNode:
     jobs: tuple[str, ...] = ()
 
     def holds(self, now: float) -> bool:
-        """Return whether the node is to be avoided now."""
+        """Return whether the node is to be excluded now."""
         return now < self.until
 
     def concerns(self, run: str | None) -> bool:
@@ -74,13 +74,13 @@ class ListedNode:
 
 
 def listed(home: Home, run: str | None = None) -> tuple[ListedNode, ...]:
-    """Return all suspicions of which something is known, the newest first."""
+    """Return all known suspicions, newest first."""
     found = [each for path in _files(home) if (each := _read(path)) and each.concerns(run)]
     return tuple(sorted(found, key=lambda each: (-each.at, each.node)))
 
 
 def excluded(home: Home, run: str, now: float, most: int | None = MOST) -> dict[str, ListedNode]:
-    """Return the nodes that the run's next job is to avoid: all written by hand, the newest `most` others.
+    """Return the nodes to exclude from the run's next job: all listed by hand, and the newest `most` others.
 
     `most` None: all others.
     """
@@ -92,10 +92,9 @@ def excluded(home: Home, run: str, now: float, most: int | None = MOST) -> dict[
 
 
 def add(home: Home, node: str, run: str, reason: str, lasts: float | None, *, by_hand: bool) -> ListedNode:
-    """Write a suspicion, in place of an older one of the same node and run. UsageError, OSError.
+    """Write a suspicion, replacing an older one of the same node and run. UsageError, OSError.
 
-    What a person wrote stays while it holds, in place of watchdogd's own. `lasts`: seconds; None: until it is
-    removed.
+    A valid one written by hand is kept instead of watchdogd's. `lasts`: seconds; None: until it is removed.
     """
     _check(node)
     now = time.time()
@@ -112,17 +111,17 @@ def add(home: Home, node: str, run: str, reason: str, lasts: float | None, *, by
 
 
 def note_job(home: Home, found: ListedNode, job: str) -> None:
-    """Record the raw id of a job that watchdogd made leave the node out. OSError."""
+    """Record the raw id of a job from which watchdogd excluded the node. OSError."""
     path = _path(home, found.node, found.run)
     said = touchfile.fields_of(str(path))
     if said.get("node") != found.node:
-        return  # it is gone
+        return  # it was removed
     jobs = [*dict.fromkeys([*found.jobs, job])][-_JOBS:]
     home.write(path, json.dumps({**said, "jobs": jobs}) + "\n")
 
 
 def remove(home: Home, node: str, run: str | None = None) -> int:
-    """End the suspicions of a node (for one run; None: all of them), and return how many held.
+    """End the suspicions of a node (for one run; None: all of them); return how many were valid.
 
     UsageError, OSError.
     """
@@ -151,7 +150,7 @@ def _path(home: Home, node: str, run: str) -> Path:
 
 
 def _read(path: Path) -> ListedNode | None:
-    """Return what a file says; None for anything else, and for what ended long ago, which is removed."""
+    """Return a file's suspicion; None for other files, and for old ones, which are removed."""
     try:
         mark, said = touchfile.read(str(path)), touchfile.fields_of(str(path))
     except OSError:

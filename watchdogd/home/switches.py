@@ -1,12 +1,12 @@
 """Switches of a run, files that its training loop polls: kill (save and exit), save (save and go on).
 
-A switch has several places: where config.toml wants it, and in home's switches/, which every Guard of the run
-polls whatever it knows of the configuration. A press sets them all, so it is seen whichever of the Guard and
-the daemon started first, and whatever was edited since. Light: pressing costs a fraction of a second on the
-slowest file system, so plain strings and no import that opens many files. Where a run's switches are,
-`config/switch_places` knows.
+A switch has several paths: the one in config.toml, and one in home's switches/, which every Guard of the run
+polls whatever it knows of the configuration. A press sets them all, so it is seen whether Guard or daemon
+started first, and whatever was edited since. `config/switch_places` finds the paths of a run. A Guard's
+heartbeat names the paths that it polls, which shows the Guards that do not see a press.
 
-Which Guards of a run do not see a press: the heartbeat of each names the switches that it polls. Light.
+This module imports little, and uses plain strings: pressing takes a fraction of a second on the slowest file
+system.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class SwitchError(WatchdogError):
     """A switch cannot be set, cleared or read: the text says why and what to do."""
 
 
-# Named tuples of collections: importing typing or dataclasses would cost a third of pressing a switch.
+# Named tuples of collections: importing typing or dataclasses would take a third of the time of a press.
 
 
 class Switch(namedtuple("Switch", "run kind places inbox group")):
-    """A switch of a run: its files, the configured one first, the one in home's switches/ last.
+    """Switch of a run: its files, the configured one first, the one in home's switches/ last.
 
-    `inbox` is where its presses are submitted, `group` its Unix group or None.
+    `inbox`: where presses are submitted; `group`: its Unix group or None.
     """
 
     __slots__ = ()
@@ -49,17 +49,17 @@ class Switch(namedtuple("Switch", "run kind places inbox group")):
 
     @property
     def path(self) -> str:
-        """The configured place."""
+        """Return the configured path."""
         return str(self.places[0])
 
     @property
     def where(self) -> str:
-        """The switch's files, for messages."""
+        """Return the switch's paths, for messages."""
         return " and ".join(self.places)
 
 
 class Pressed(namedtuple("Pressed", "before made failed")):
-    """Result of a press: `before`, the Signature that had set it already, or None; `made`, the files set now.
+    """Result of a press: `before`: Signature by which it was set already, or None; `made`: the files set now.
 
     `failed`: a line for each that cannot be set.
     """
@@ -68,7 +68,7 @@ class Pressed(namedtuple("Pressed", "before made failed")):
 
 
 def runs(home: str) -> list[str]:
-    """Every run that has its switches/RUN.json."""
+    """Return all runs that have a switches/RUN.json."""
     try:
         names = os.listdir(os.path.join(home, "switches"))
     except OSError:
@@ -111,13 +111,13 @@ def _read(switch: Switch, path: str) -> Signature | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        if os.path.islink(path):  # in a circle: it leads nowhere, as one to a missing file
+        if os.path.islink(path):  # a circular link is like one to a missing file
             return None
         raise SwitchError(_cannot(switch, path, error, "read")) from None
 
 
 def press(switch: Switch, signature: Signature) -> Pressed:
-    """Set the switch in all of its places, unless it is set already, and submit that to the inbox."""
+    """Set the switch in all its paths, unless it is set already, and submit that to the inbox."""
     before, made, failed = [], [], []
     for path in switch.places:
         try:
@@ -135,12 +135,12 @@ def press(switch: Switch, signature: Signature) -> Pressed:
 
 
 def _press(switch: Switch, path: str, signature: Signature) -> Signature | None:
-    """Set one file. Return None where it is set now, else the Signature that had set it. SwitchError."""
+    """Set one file. Return None on success, else the Signature by which it was set already. SwitchError."""
     line = {"run": switch.run, "switch": switch.kind, **signature.fields()}
     if path == switch.places[-1] != switch.path:
         line["places"] = list(switch.places[:-1])
     mode, group = _mode(switch, path), group_id(switch.group) if switch.group else None
-    for _ in range(3):  # it may be cleared just between our two looks
+    for _ in range(3):  # it may be cleared between the two calls
         try:
             create_file(path, json.dumps(line) + "\n", mode, group)
         except FileExistsError:
@@ -160,9 +160,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _mode(switch: Switch, path: str) -> int:
-    """Return the rights of a switch file.
+    """Return the permissions of a switch file.
 
-    In a home of one's own as its other files; elsewhere whoever trains may read who set it and why.
+    In a private home those of its other files; elsewhere whoever trains may read who set it and why.
     """
     if switch.group is not None:
         return 0o660
@@ -170,7 +170,7 @@ def _mode(switch: Switch, path: str) -> int:
 
 
 def _create_empty(path: str, mode: int, group: int | None) -> bool:
-    """Create an empty switch where the disk has no room for more: it stops the training all the same."""
+    """Create an empty switch on a full disk: it stops the training all the same."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     except OSError:
@@ -180,20 +180,20 @@ def _create_empty(path: str, mode: int, group: int | None) -> bool:
             os.fchown(descriptor, -1, group)
         os.fchmod(descriptor, mode)
     except OSError:
-        pass  # it is set; its rights matter less
+        pass  # it is set; its permissions matter less
     finally:
         os.close(descriptor)
     return True
 
 
 def clear(switch: Switch, signature: Signature) -> Signature | None:
-    """Remove the switch from all of its places; submit that to the inbox; return who had set it, or None.
+    """Remove the switch from all its paths; submit that to the inbox; return who had set it, or None.
 
     SwitchError where it is still set somewhere.
     """
     found, troubles = _look(switch)
     failed, gone = list(troubles.values()), False
-    for path in (*_former(switch), *switch.places):  # home's own last: it says where else it is
+    for path in (*_former(switch), *switch.places):  # home's own last, since it names the others
         if path in troubles:
             continue
         try:
@@ -211,9 +211,9 @@ def clear(switch: Switch, signature: Signature) -> Signature | None:
 
 
 def _former(switch: Switch) -> list[str]:
-    """Return the files of its press in places that the configuration named before.
+    """Return the files of its press in paths of an earlier configuration.
 
-    Only paths of switches count, since anybody who may press it may name other files.
+    Only files of this switch count, since anybody who may press it could name others.
     """
     places = touchfile.fields_of(switch.places[-1]).get("places")
     named = [path for path in places if isinstance(path, str)] if isinstance(places, list) else []
@@ -226,7 +226,7 @@ def _is_touch_of(switch: Switch, path: str) -> bool:
 
 
 def is_obeyed(switch: Switch) -> bool:
-    """Return whether a save switch set everywhere was removed from one of its places: the training saved.
+    """Return whether a save switch was removed from one of its paths, as the training saved.
 
     Then the others are removed as well.
     """
@@ -241,7 +241,7 @@ def is_obeyed(switch: Switch) -> bool:
 def _record(switch: Switch, action: str, signature: Signature) -> None:
     """Submit the press for the history and the run's channels.
 
-    The switch counts without that, where the inbox is full or missing.
+    The switch works without that, where the inbox is full or missing.
     """
     with contextlib.suppress(OSError):
         fields = {"run": switch.run, "switch": switch.kind, "action": action, **signature.fields()}
@@ -249,7 +249,7 @@ def _record(switch: Switch, action: str, signature: Signature) -> None:
 
 
 def _cannot(switch: Switch, path: str, error: OSError, verb: str) -> str:
-    """Return one line: what could not be done, why, and the way out."""
+    """Return one line: what could not be done, why, and the fix."""
     folder = os.path.dirname(path)
     what = f"the {switch.name} of {switch.run} cannot be {verb}"
     match error.errno:
@@ -267,7 +267,7 @@ def _cannot(switch: Switch, path: str, error: OSError, verb: str) -> str:
 
 
 def owner_of(path: str) -> str:
-    """Return the name of the user whose file or folder it is, for people."""
+    """Return the name of the owner of a file or folder, for messages."""
     try:
         return user_name(os.stat(path).st_uid)
     except OSError:
@@ -275,11 +275,11 @@ def owner_of(path: str) -> str:
 
 
 _GUARD_FRESH = 600.0
-"""Seconds for which a Guard that was heard counts as living: its loop may take long steps."""
+"""Seconds for which a Guard counts as alive after a heartbeat: its loop may take long steps."""
 
 
 def unseen_by(switch: Switch, pressed: Pressed) -> list[str]:
-    """Return a line for each Guard that polls none of the places where the switch is set now."""
+    """Return a line for each Guard that polls none of the paths where the switch is set now."""
     if not (pressed.made or pressed.before):
         return []
     places = [path for path in switch.places if os.path.lexists(path)]
@@ -289,12 +289,12 @@ def unseen_by(switch: Switch, pressed: Pressed) -> list[str]:
 
 
 def is_polled(switch: Switch, since: float) -> bool:
-    """Return whether a Guard that polls one of its places has sent a heartbeat since then."""
+    """Return whether a Guard that polls one of its paths has sent a heartbeat since then."""
     return any(_sees(switch.inbox, polls, list(switch.places)) for _, polls in _beats(switch, since))
 
 
 def _beats(switch: Switch, since: float = 0.0) -> list[tuple[str, list[str]]]:
-    """Return the Guards known to be alive, and the files that each of them polls."""
+    """Return the Guards known to be alive, and the paths that each of them polls."""
     prefix, found = f"{file_name(switch.run)}.beat.", []
     try:
         names = sorted(name for name in os.listdir(switch.inbox) if name.startswith(prefix))
@@ -305,7 +305,7 @@ def _beats(switch: Switch, since: float = 0.0) -> list[tuple[str, list[str]]]:
         try:
             fresh = os.lstat(path).st_mtime > max(time.time() - _GUARD_FRESH, since)
         except OSError:
-            continue  # it goes away just now
+            continue  # it has just been removed
         beat = touchfile.fields_of(path) if fresh else {}
         polls = beat.get("polls")
         if beat.get("run") == switch.run and isinstance(polls, list):
