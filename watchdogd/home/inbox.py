@@ -36,7 +36,7 @@ class Request:
 
 
 KINDS = frozenset({"touch", "ack", "silence", "unsilence", "finish", "finished", "deed"})
-"""Kinds of submissions; `finished`: the Guard's own mark; `deed`: the outcome of an earlier daemon's action."""
+"""Kinds of submissions; `finished`: the Guard's own mark; `deed`: outcome of an earlier daemon's action."""
 READ_BY_CHECKS = frozenset({"beat", "sample"})
 _SIZE_LIMIT = 65536
 TEXT_LIMIT = 500

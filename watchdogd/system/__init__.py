@@ -1,1 +1,1 @@
-"""The machine: clocks, files, commands, numbers. Nothing here knows what a watchdog is."""
+"""The machine: clocks, files, commands, numbers. Nothing here depends on the rest of watchdogd."""

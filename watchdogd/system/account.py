@@ -1,4 +1,4 @@
-"""Unix accounts: names of users and groups, and who is in a group. Light, for the emergency verbs."""
+"""Unix accounts: names of users and groups, and members of groups. Few imports, for the emergency verbs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _DIGITS = 10
 
 
 def user_name(uid: int) -> str:
-    """Return a user's name, or the number where it has none."""
+    """Return a user's name, or the number where there is none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -17,12 +17,12 @@ def user_name(uid: int) -> str:
 
 
 def own_name() -> str:
-    """Return the name of the user whose rights this process has."""
+    """Return the name of this process's effective user."""
     return user_name(os.geteuid())
 
 
 def user_id(name: str) -> int | None:
-    """Return a user's id, also where its number stands for the name; None for nobody."""
+    """Return a user's id; also of a number in place of a name; None for an unknown user."""
     try:
         return pwd.getpwnam(name).pw_uid
     except (KeyError, ValueError):
@@ -30,8 +30,8 @@ def user_id(name: str) -> int | None:
 
 
 def group_name(gid: int) -> str:
-    """Return a Unix group's name, or the number where it has none."""
-    import grp  # late: a library to be opened
+    """Return a Unix group's name, or the number where there is none."""
+    import grp  # late, as it opens a library
 
     try:
         return grp.getgrgid(gid).gr_name
@@ -40,7 +40,7 @@ def group_name(gid: int) -> str:
 
 
 def group_id(name: str) -> int | None:
-    """Return a Unix group's id; None where this machine knows no such group."""
+    """Return a Unix group's id; None where this machine does not know it."""
     import grp
 
     try:
@@ -52,8 +52,8 @@ def group_id(name: str) -> int | None:
 def group_members(gid: int) -> frozenset[str]:
     """Return the users that a Unix group lists.
 
-    Users who have it as their first group alone are missing: only a walk through all users of a site would
-    find them (`is_member` knows).
+    Users with it as their primary group are missing: only reading all users of a site would find them (see
+    `is_member`).
     """
     import grp
 
@@ -64,7 +64,7 @@ def group_members(gid: int) -> frozenset[str]:
 
 
 def is_member(uid: int, gid: int) -> bool:
-    """Return whether a user is in a Unix group, as its member or by the user's first group."""
+    """Return whether a user is in a Unix group, as a listed member or by the primary group."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
@@ -73,9 +73,9 @@ def is_member(uid: int, gid: int) -> bool:
 
 
 def members_of(name: str, uid: int) -> frozenset[str]:
-    """Return the members of a Unix group that this machine knows, with `uid` where that is one.
+    """Return the members of a Unix group, including `uid` if it is one; none for an unknown group.
 
-    A group that lists nobody may be everybody's first one: then all users are looked through.
+    A group that lists nobody may be a primary group: then all users are searched.
     """
     import grp
 

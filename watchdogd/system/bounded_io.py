@@ -1,4 +1,4 @@
-"""Bounded I/O: functions that may hang in a file system, each with a deadline, on a thread of its own."""
+"""Bounded I/O: functions that may hang in a file system, run with a deadline on a thread of their own."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Value = TypeVar("Value")
 
 
 class StuckError(WatchdogError):
-    """The file system does not answer; what was requested may still happen later."""
+    """The file system does not answer; the operation may still happen later."""
 
 
 class UnaskedError(StuckError):
-    """No thread could be started, so the file system was not asked at all."""
+    """No thread could be started, so the file system was not asked."""
 
 
 @dataclass(slots=True)
 class _Task:
-    """One call; `done` is a lock held until it returns, which costs a third of what an Event would."""
+    """One call; `done` is a lock held until it returns, at a third of an Event's cost."""
 
     function: Callable[[], Any]
     done: threading.Lock = field(default_factory=threading.Lock)
@@ -37,11 +37,10 @@ class _Task:
 
 
 class BoundedIO:
-    """Run functions one after another on one thread, each with a deadline.
+    """Runner of functions on one thread, one after another, each with a deadline.
 
-    While one of them hangs, every further one is refused at once. `place` is named in error texts;
-    `deadline` is in seconds. A thread that died, or could not be started for lack of memory, is started
-    again with the next call.
+    While one hangs, further ones are refused at once. `place` is named in errors; `deadline` is in seconds. A
+    thread that died, or could not be started for lack of memory, is started again with the next call.
     """
 
     def __init__(self, place: str, deadline: float = 5.0) -> None:
@@ -56,7 +55,7 @@ class BoundedIO:
     def attempt(self, function: Callable[[], Value]) -> Value:
         """Return what `function` returns, or raise what it raises.
 
-        StuckError where it does not come back in time, UnaskedError where it could not even begin.
+        StuckError where it does not return in time, UnaskedError where it could not begin.
         """
         if not self._serving:
             self._start()
@@ -75,7 +74,7 @@ class BoundedIO:
         return value
 
     def close(self) -> None:
-        """Let the thread end once it has nothing left to do."""
+        """End the thread once its tasks are done."""
         self._tasks.put(None)
 
     @property
@@ -97,6 +96,6 @@ class BoundedIO:
         while (task := self._tasks.get()) is not None:
             try:
                 task.value = task.function()
-            except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked for
+            except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
                 task.error = error
             task.done.release()

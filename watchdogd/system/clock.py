@@ -1,4 +1,4 @@
-"""Clocks: one that nobody can set, and how to treat remembered times after the wall clock was set."""
+"""A clock that ignores changes of the wall clock, and the age of recorded times."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 
 JUMP = 30.0
-"""Seconds by which two clocks of the wall may differ, before one counts as set."""
+"""Difference in seconds between two wall clocks from which one counts as set."""
 
 
 def fresh(at: float, now: float, lasts: float) -> bool:
     """Return whether `at` is less than `lasts` seconds ago.
 
-    A time ahead of `now` was written before the clock was set back, or by a wrong clock. It is not fresh:
-    otherwise nothing would happen until that time.
+    A time ahead of `now`, from before the clock was set back or from a wrong clock, is not fresh: otherwise
+    nothing would happen until then.
     """
     return 0 <= now - at < lasts
 
@@ -21,8 +21,8 @@ def fresh(at: float, now: float, lasts: float) -> bool:
 class SteadyClock:
     """Clock that starts at the wall clock's time and then ignores every change to it.
 
-    `wall` and `ticks` (monotonic) return seconds. People and other processes know only the wall's time: add
-    `skew` to times sent to them, subtract it from times received.
+    `wall` and `ticks` (monotonic) return seconds. Other processes use the wall clock: add `skew` to times
+    sent to them, subtract it from times received.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class SteadyClock:
 
     @property
     def now(self) -> float:
-        """Return seconds since the epoch, as if nobody had set the clock since this one was made."""
+        """Return seconds since the epoch, as if the clock had not been set since."""
         return self._ticks() + self._ahead
 
     @property
     def skew(self) -> float:
-        """Return seconds by which the wall clock was set since then."""
+        """Return the seconds by which the wall clock was set since."""
         return self._wall() - self.now

@@ -1,10 +1,8 @@
-"""Convert dataclasses to JSON values and back; the state of a check is kept this way.
+"""Conversion of dataclasses to JSON values and back, for the state of checks.
 
-A class is written as the list of its fields in order, half as long as with their names. A list is accepted
-only for a class with the same fields and types (`form`).
-
-Pydantic is quicker (118 µs against 198 to load the state of a log), but costs each worker 10 MB and a
-user's plugin, which runs in its own process, 0.3 s at its start.
+A class is written as the list of its fields in order, half as long as with names. A list is accepted only for
+a class with the same fields and types (`form`). Pydantic is quicker (118 µs against 198 to load the state of
+a log), but costs each worker 10 MB, and a user's plugin, which runs in its own process, 0.3 s at its start.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ def _same(value: Any) -> Any:
 class _Way(NamedTuple):
     """Functions that dump, load and copy the values of a type, and the type in words.
 
-    `plain`: the types of values that are taken as they stand, where they are.
+    `plain`: types of values that are kept as they are.
     """
 
     words: str
@@ -40,11 +38,11 @@ class _Way(NamedTuple):
 
 
 class Codec(Generic[T]):
-    """Dump, load and copy the values of a dataclass. TypeError for a class whose fields cannot be kept.
+    """Converter of a dataclass's values. TypeError for a class whose fields cannot be converted.
 
-    What can: text, numbers, truth, enumerations, None, and dataclasses, named tuples, tuples, lists and
-    mappings (by text or whole number) of these. `VERSION` of the class, where it has one, is to be raised
-    where its fields come to mean something else; where they change, that is seen.
+    Fields can be text, numbers, booleans, enumerations, None, and dataclasses, named tuples, tuples, lists
+    and mappings (by text or integer) of these. Raise the class's `VERSION`, if it has one, when the meaning
+    of its fields changes; a change of the fields themselves is detected.
     """
 
     def __init__(self, cls: type[T]) -> None:
@@ -53,11 +51,11 @@ class Codec(Generic[T]):
         self.form = f"{getattr(cls, 'VERSION', 0)}-{crc32(self._way.words.encode()):08x}"
 
     def dump(self, value: T) -> list[Any]:
-        """Return the value as JSON has it."""
+        """Return the value as JSON values."""
         return [self.form, self._way.dump(value)]
 
     def load(self, kept: object) -> T | None:
-        """Return the value that `dump` wrote; None for anything damaged, or of another version."""
+        """Return the value written by `dump`; None for a damaged one, or one of another version."""
         if not isinstance(kept, list) or len(kept) != 2 or kept[0] != self.form:
             return None
         try:
@@ -66,12 +64,12 @@ class Codec(Generic[T]):
             return None
 
     def copy(self, value: T) -> T:
-        """Return an equal value of which no mutable part is shared."""
+        """Return an equal value that shares no mutable part."""
         return typing.cast(T, self._way.copy(value))
 
 
 def codec_of(cls: type[T]) -> Codec[T]:
-    """Return the codec of a dataclass, made once."""
+    """Return the codec of a dataclass, cached."""
     return _codec_of(cls)  # type: ignore[arg-type] # a class is hashable
 
 
@@ -166,7 +164,7 @@ def _class(cls: Any) -> _Way:
 def _record(
     name: str, build: Callable[..., Any], hints: Sequence[Any], values: Callable[[Any], Any], *, frozen: bool
 ) -> _Way:
-    """Return the functions for a fixed number of values, each of its own type, of which `build` makes one."""
+    """Return the functions for a fixed number of values, each of its own type, that `build` combines."""
     ways = [_way_of(hint) for hint in hints]
     dumps = [(at, way.dump) for at, way in enumerate(ways) if way.dump is not _same]
     loads = [(at, way.load) for at, way in enumerate(ways) if not way.plain]
@@ -193,7 +191,7 @@ def _record(
 
 
 def _changed(values: Sequence[Any], steps: Sequence[tuple[int, Callable[[Any], Any]]]) -> list[Any]:
-    """Return the values, with each step taken at its index."""
+    """Return the values, with each step applied at its index."""
     found = [*values]
     for at, step in steps:
         found[at] = step(found[at])
@@ -201,7 +199,7 @@ def _changed(values: Sequence[Any], steps: Sequence[tuple[int, Callable[[Any], A
 
 
 def _must_fit(kinds: tuple[type, ...], ways: Sequence[_Way]) -> None:
-    """ValueError where plain values are not of the types that belong there."""
+    """Raise ValueError where values are not of the types that belong there."""
     if len(kinds) != len(ways) or any(
         way.plain and kind not in way.plain for kind, way in zip(kinds, ways, strict=True)
     ):

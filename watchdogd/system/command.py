@@ -1,7 +1,7 @@
-"""Outside commands: a deadline, the C locale, bounded output, and an honest answer.
+"""External commands: a deadline, the C locale, bounded output, and an unambiguous answer.
 
 An Answer distinguishes "it said no" (`exit_code` not 0) from "it did not answer" (`silent`: hung, missing,
-not executable). A command that ignores its kill (stuck in the kernel) is left behind, never waited for.
+not executable). A command that survives its kill (stuck in the kernel) is left behind, never waited for.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from watchdogd.system import startup
 from watchdogd.system.text import split_lines
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
-"""Bytes kept of each stream; 64 MiB is a squeue of some 200,000 jobs."""
+"""Bytes kept of each stream; 64 MiB is the squeue of some 200,000 jobs."""
 _SLURM_TOOLS = ("SLURM", "SLURMD", "SBATCH", "SRUN", "SALLOC", "SQUEUE", "SACCT", "SINFO", "SCANCEL")
 _SLURM_PREFIXES = tuple(f"{tool}_" for tool in _SLURM_TOOLS)
 _GRACE = 0.5
 _NAP, _LONGEST_NAP = 0.0005, 0.05
 _NEVER = Event()
-"""Waited for to sleep: `time.sleep` fails where a tool such as libfaketime sets the clock below us."""
+"""Used to sleep: `time.sleep` fails where a tool such as libfaketime sets the clock."""
 
 
 class Failure(Enum):
@@ -42,8 +42,8 @@ class Failure(Enum):
 class Answer:
     """Answer of a command; `exit_code` is None where it did not answer.
 
-    Then `failure` says why, `why` in words (`did not answer within 5 s`), and `errno` is the system's number
-    where it could not be started.
+    Then `failure` says why, `why` in words (`did not answer within 5 s`), and `errno` is set where it could
+    not be started.
     """
 
     argv: tuple[str, ...]
@@ -58,14 +58,14 @@ class Answer:
 
     @property
     def trouble(self) -> str:
-        """The reason why it did not answer, in one line that names it; empty where it did."""
+        """Return why it did not answer, in one line that names it; empty where it did."""
         return f"{self.argv[0]} {self.why}" if self.why else ""
 
     @property
     def said(self) -> str:
-        """The last line of stderr, else of stdout: the program's own words on a failure; may be empty.
+        """Return the last line of stderr, or else of stdout, on a failure; may be empty.
 
-        GPFS's last line only points at the one before.
+        GPFS's last line only refers to the one before.
         """
         said = split_lines(self.errors.strip() or self.output.strip())
         lines = [line for line in said if "Examine previous error messages" not in line] or said
@@ -77,31 +77,30 @@ class Answer:
 
     @property
     def silent(self) -> bool:
-        """True where it did not answer: nothing is known."""
+        """Return whether it did not answer, so that nothing is known."""
         return self.exit_code is None
 
     def complaint(self, name: str = "") -> str:
-        """Return one line on why it failed: what it said, else its exit code.
+        """Return why it failed in one line: what it said, or its exit code.
 
-        `name: `, with which many programs begin their complaints, is left out, as is Slurm's
-        `slurm_load_jobs: `.
+        The prefix `name: ` is removed, as is Slurm's `slurm_load_jobs: `.
         """
         said = _OF_SLURM.sub("", self.said.removeprefix(f"{name}: ") if name else self.said)
         return self.trouble or said or f"{self.argv[0]} ended with exit code {self.exit_code}"
 
 
 _OF_SLURM = re.compile(r"^(?:(?:s[a-z]+): error: )?(?:slurm_load_\w+(?: error)?: )?")
-"""What Slurm's tools put before the reason: the reason comes first."""
+"""Prefix of Slurm's tools before the reason."""
 
 _withheld: set[str] = set()
-"""Environment variables that hold secrets: no command gets them, unless it is handed them by name."""
+"""Environment variables with secrets: no command gets them unless they are passed explicitly."""
 
 _left: dict[int, subprocess.Popen[bytes]] = {}
-"""Commands of which something survived its kill, by their process groups."""
+"""Commands of which processes survived their kill, by process group."""
 
 
 def abandoned() -> tuple[int, ...]:
-    """Return the ids of processes of our commands that survived their kill: they wait in the kernel."""
+    """Return the ids of processes of commands that survived their kill and hang in the kernel."""
     if not _left:
         return ()
     found = {group: group_processes(group) for group in _left}
@@ -133,13 +132,13 @@ def _is_in(group: int, pid: int) -> bool:
 
 
 def kill_group(process: subprocess.Popen[bytes], grace: float) -> tuple[int, ...]:
-    """Kill a process with its group; returns those that are there still after `grace` seconds."""
+    """Kill a process with its group; return those that are left after `grace` seconds."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         if process.poll() is not None:
-            return ()  # the usual end: it was waited for, and has left nobody
-        os.kill(process.pid, signal.SIGKILL)  # it has gone to another group
+            return ()  # the usual end: it was reaped, and left no others
+        os.kill(process.pid, signal.SIGKILL)  # it has changed its group
     except PermissionError:
         pass
     until = time.monotonic() + grace
@@ -150,17 +149,17 @@ def kill_group(process: subprocess.Popen[bytes], grace: float) -> tuple[int, ...
 
 
 def withhold(variables: Iterable[str]) -> None:
-    """Remove these variables, which hold secrets, from what `environment` returns from now on."""
+    """Remove these variables, which hold secrets, from all results of `environment` from now on."""
     _withheld.update(variables)
 
 
 def environment(
     extra: Mapping[str, str] | None = None, *, without: frozenset[str] = frozenset()
 ) -> dict[str, str]:
-    """Return this process's environment as tools get it: C locale, no inherited SLURM_* but SLURM_CONF.
+    """Return this process's environment for commands: C locale, no inherited SLURM_* except SLURM_CONF.
 
-    Inherited ones make squeue answer empty with exit 0 and srun hang (measured on Slurm 22.05).
-    Withheld variables and those of `without` are left out; `extra` comes on top.
+    Inherited ones make squeue's answer empty with exit 0, and srun hang (tested with 22.05). Withheld
+    variables and those of `without` are left out; `extra` is added.
     """
     kept = {
         key: value
@@ -183,12 +182,11 @@ def ask(
     output_limit: int | None = None,
     ending: Event = _NEVER,
 ) -> Answer:
-    """Run `argv` without a shell, at most `deadline` seconds, and return what it said.
+    """Run `argv` without a shell, for at most `deadline` seconds, and return its answer.
 
-    Never raises for what the command does. Its whole process group is killed at the deadline, or as soon as
-    `ending` is set: watchdogd ends. So it is where it prints more than OUTPUT_LIMIT: of a list without its
-    end nothing is known. With an `output_limit` of its own it goes on, and the rest is dropped. Its umask is
-    ours, unless one is given.
+    Never raises because of the command. Its process group is killed at the deadline, when `ending` is set
+    (watchdogd ends), or when it prints more than OUTPUT_LIMIT, since a truncated list says nothing. With its
+    own `output_limit` it goes on, and the rest is dropped. `umask`: default is this process's.
     """
     begin = time.monotonic()
     words = tuple(argv)
@@ -218,7 +216,7 @@ def ask(
 def _start(
     words: tuple[str, ...], env: Mapping[str, str], cwd: str | None, umask: int | None, *, fed: bool
 ) -> subprocess.Popen[bytes]:
-    """Start it in a process group of its own. OSError."""
+    """Start it in its own process group. OSError."""
     child = subprocess.Popen(
         words,
         stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
@@ -236,7 +234,7 @@ def _start(
 
 
 def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Wait until it ends, at most so many seconds."""
+    """Wait for its end, `seconds` at most."""
     until, nap = time.monotonic() + seconds, _NAP
     while process.poll() is None and (left := until - time.monotonic()) > 0:
         _NEVER.wait(min(nap, left))
@@ -244,7 +242,7 @@ def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 def _failure(deadline: float, *, ended: bool, flooded: bool) -> tuple[Failure, str]:
-    """Return why a command that was started did not answer, also in words."""
+    """Return why a started command did not answer, also in words."""
     if flooded:
         return Failure.FLOOD, f"printed more than {OUTPUT_LIMIT >> 20} MiB and was ended"
     if ended:
@@ -255,16 +253,16 @@ def _failure(deadline: float, *, ended: bool, flooded: bool) -> tuple[Failure, s
 def _read(
     child: subprocess.Popen[bytes], stdin: bytes, until: float, own_limit: int | None, ending: Event
 ) -> tuple[tuple[bytearray, bytearray], bool]:
-    """Read both streams up to a limit, until the process closes them or ends, or its time is over.
+    """Read both streams up to a limit, until the process closes them, ends, or is late.
 
-    Without a limit of its own, until the common one is passed.
+    Without its own limit, reading ends when the general one is exceeded.
     """
     limit = OUTPUT_LIMIT if own_limit is None else own_limit
     output, errors = bytearray(), bytearray()
     listening = {_number(child.stdout): output, _number(child.stderr): errors}
     fed = _number(child.stdin)
     truncated = ended = False
-    poller = select.poll()  # a selector's bookkeeping costs as much again as all the calls to the kernel
+    poller = select.poll()  # a selector costs as much again as all the system calls
     for end in listening:
         poller.register(end, select.POLLIN)
     if stdin:
@@ -282,9 +280,9 @@ def _read(
                 poller.unregister(end)
                 del listening[end]
         if (truncated and own_limit is None) or (ended and not ready):
-            break  # or a grandchild holds the pipes open: what the command itself said is all here
+            break  # or a grandchild holds the pipes open: all of the command's own output is here
         if not ready:
-            ended = child.poll() is not None  # it may have said something since: look once more
+            ended = child.poll() is not None  # look once more for last output
     return (output, errors), truncated
 
 
@@ -294,7 +292,7 @@ def _number(pipe: IO[bytes] | None) -> int:
 
 
 def _feed(pipe: IO[bytes], poller: select.poll, stdin: bytes) -> bytes:
-    """Write what the pipe takes of `stdin`; returns what is left."""
+    """Write as much of `stdin` as the pipe accepts; return the rest."""
     try:
         stdin = stdin[os.write(pipe.fileno(), stdin[:65536]) :]
     except BrokenPipeError:
@@ -306,7 +304,7 @@ def _feed(pipe: IO[bytes], poller: select.poll, stdin: bytes) -> bytes:
 
 
 def _ended(child: subprocess.Popen[bytes], until: float, ending: Event) -> bool:
-    """Return whether the process itself ended in time; it may have closed its streams long before."""
+    """Return whether the process ended in time; it may have closed its streams long before."""
     while child.poll() is None:
         left = until - time.monotonic()
         wait(child, min(max(left, 0.05), 0.2))
@@ -316,6 +314,6 @@ def _ended(child: subprocess.Popen[bytes], until: float, ending: Event) -> bool:
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the command and its children; a stuck one is left behind."""
+    """Kill the rest of the command and its children; a stuck one is left behind."""
     if kill_group(child, _GRACE):
         _left[child.pid] = child

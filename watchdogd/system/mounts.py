@@ -14,9 +14,9 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mounted file system: its mount point, its type (`lustre`, `nfs4` ...) and its source.
+    """Mounted file system: mount point, type (`lustre`, `nfs4`) and source.
 
-    `options` are those of the file system itself (`rw,usrquota`).
+    `options`: those of the file system itself (`rw,usrquota`).
     """
 
     point: str
@@ -25,7 +25,7 @@ class Mount:
     options: str = ""
 
 
-@lru_cache(maxsize=4)  # each disk asks once a round, and seldom is anything else mounted
+@lru_cache(maxsize=4)  # for each disk in each round the same text
 def read_mounts(text: str) -> tuple[Mount, ...]:
     """Return the mounts in the kernel's order (a later one at the same point covers the earlier)."""
     return tuple(mount for line in split_lines(text) if (mount := _mount(line)))
@@ -34,11 +34,8 @@ def read_mounts(text: str) -> tuple[Mount, ...]:
 @lru_cache(maxsize=4)
 def read_fstab(text: str) -> tuple[Mount, ...]:
     """Return what is mounted at boot, without entries that have `noauto` or no mount point."""
-    fields = [
-        re.split(r"[ \t]+", line.strip(" \t"))
-        for line in split_lines(text)
-        if not line.lstrip().startswith("#")
-    ]
+    lines = (line.strip(" \t") for line in split_lines(text))
+    fields = [re.split(r"[ \t]+", line) for line in lines if not line.startswith("#")]
     return tuple(
         Mount(_plain(point), type_, _plain(source), options)
         for source, point, type_, options in (each[:4] for each in fields if len(each) >= 4)
@@ -47,7 +44,7 @@ def read_fstab(text: str) -> tuple[Mount, ...]:
 
 
 def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
-    """Return the mount that an absolute, resolved path lies on: the deepest one, at one point the last."""
+    """Return the mount of an absolute, resolved path: the deepest one, at one point the last."""
     best = None
     for mount in mounts:
         inside = path == mount.point or path.startswith(mount.point.rstrip("/") + "/")
@@ -73,7 +70,7 @@ MOUNTINFO = "/proc/self/mountinfo"
 
 
 def mount_table(path: str = MOUNTINFO) -> str:
-    """Return what is mounted now, as the kernel says it; empty without Linux's /proc."""
+    """Return the kernel's list of mounts; empty without Linux's /proc."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
@@ -82,8 +79,5 @@ def mount_table(path: str = MOUNTINFO) -> str:
 
 
 def mount_at(path: str) -> Mount | None:
-    """Return the mount that a path lies on, links followed; None without Linux's /proc.
-
-    Hangs where the file system does.
-    """
+    """Return the mount of a path, links resolved; None without Linux's /proc. May hang."""
     return mount_of(os.path.realpath(path), read_mounts(mount_table()))

@@ -1,8 +1,7 @@
-"""Numbers in foreign text: the one place where digits that somebody else wrote become values.
+"""Numbers in foreign text: the one place where digits written by other programs become values.
 
-int() and float() accept more than any tool prints (`nan`, `1_000`, digits of all scripts) and raise where
-isdigit says yes (`²`) or where there are more than 4,300 digits. Here anything that is not a plain, finite
-number is None.
+int() and float() accept more than any tool prints (`nan`, `1_000`, digits of all scripts), and raise where
+isdigit says yes (`²`) or for more than 4,300 digits. Here anything but a plain, finite number is None.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TypeVar
 Number = TypeVar("Number", int, float)
 
 LONGEST = 18
-"""Digits of the longest whole number that is one: what fits into 64 bits, whatever is added to it."""
+"""Maximum digits of an integer: what fits into 64 bits, even after an addition."""
 LARGEST = 10**LONGEST - 1
 _LEAP = re.compile(r":60(?![0-9])")
 _WHOLE = re.compile(rf"[+-]?[0-9]{{1,{LONGEST}}}")
@@ -23,7 +22,7 @@ _REAL = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[
 
 
 def whole(text: object) -> int | None:
-    """Return a whole number (`12`, `-1`, 12, 12.0) of LONGEST digits at most, else None; also for a bool."""
+    """Return an integer (`12`, `-1`, 12, 12.0) of LONGEST digits at most, else None; also for a bool."""
     if isinstance(text, bool):
         return None
     if isinstance(text, float):
@@ -34,7 +33,7 @@ def whole(text: object) -> int | None:
 
 
 def count(text: object) -> int | None:
-    """Return a whole number that is not negative and has no sign, or None."""
+    """Return a non-negative integer without sign, or None."""
     signed = isinstance(text, str) and text.strip()[:1] in ("+", "-")
     number = None if signed else whole(text)
     return number if number is not None and number >= 0 else None
@@ -55,21 +54,21 @@ def real(text: object) -> float | None:
 
 
 def digits(text: str) -> int:
-    """Return the number of digits that a pattern found: LARGEST where there are more than LONGEST."""
+    """Return the value of digits matched by a pattern: LARGEST where there are more than LONGEST."""
     return LARGEST if len(text) > LONGEST and len(text.lstrip("0")) > LONGEST else int(text[-LONGEST:])
 
 
 def needed(number: Number | None) -> Number:
-    """Return the number; ValueError where it is None, for readers that need it."""
+    """Return the number; ValueError where it is None."""
     if number is None:
         raise ValueError("a number is missing")
     return number
 
 
 def moment(text: str, form: str = "") -> float | None:
-    """Seconds since the epoch of an ISO 8601 time, or of one in a form of strptime; local without an offset.
+    """Return seconds since the epoch of an ISO 8601 time, or of one in strptime's `form`; local without an offset.
 
-    A leap second counts as the one before it. None where it is no time, or none that a clock can show.
+    A leap second counts as the one before. None where it is no time, or beyond the clock's range.
     """
     text = _LEAP.sub(":59", text.strip())
     try:

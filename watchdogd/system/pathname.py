@@ -1,4 +1,4 @@
-"""Paths as plain text: home, files named after a run, and what precedes a wildcard. Light."""
+"""Paths as strings: home, file names made of a run's name, and wildcards. Few imports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 
 def home_folder(option: str | None) -> str:
-    """`--home`, else $WATCHDOGD_HOME, else ~/.watchdogd, absolute; it need not exist. HomeError."""
+    """Return `--home`, else $WATCHDOGD_HOME, else ~/.watchdogd, absolute; it need not exist. HomeError."""
     chosen = os.path.expanduser(option or os.environ.get("WATCHDOGD_HOME") or "~/.watchdogd")
     if chosen.startswith("~/"):
         raise HomeError(f"{NO_HOME}: say --home DIR, or set WATCHDOGD_HOME")
@@ -21,13 +21,13 @@ def home_folder(option: str | None) -> str:
 
 
 def group_of(folder: str) -> int | None:
-    """Return the Unix group that shares a folder of home, from its own mode (2770), or None. OSError."""
+    """Return the Unix group that shares a folder of home, by its mode (2770), or None. OSError."""
     found = os.stat(folder)
     return found.st_gid if found.st_mode & stat.S_ISGID and found.st_mode & stat.S_IWGRP else None
 
 
 def file_name(name: str) -> str:
-    """Return a run's name as part of a file's name: percent-encoded, also a leading dot."""
+    """Return a run's name for a file name: percent-encoded, including a leading dot."""
     quoted = "".join(
         char
         if char in _PLAIN
@@ -65,5 +65,5 @@ def before_wildcard(pattern: str) -> str:
 
 
 def wildcard_folder(pattern: str) -> str:
-    """Return the folder in which the first wildcard is looked up, or a plain path lies; else `.`."""
+    """Return the folder in which the first wildcard is expanded, or a plain path lies; else `.`."""
     return os.path.dirname(before_wildcard(pattern)) or "."

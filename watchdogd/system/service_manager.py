@@ -1,4 +1,4 @@
-"""The service manager that started this process, where it is one of `Type=notify` (sd_notify(3))."""
+"""Service manager that started this process, for units of `Type=notify` (sd_notify(3))."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import os
 import socket
 
 _PATIENCE = 1.0
-"""Seconds that a message to it may take."""
+"""Seconds for a message to it."""
 
 
 class ServiceManager:
-    """Reports the state of the service to systemd; does nothing without it.
+    """Reporter of the service's state to systemd; without systemd it does nothing.
 
-    What systemd set for this process is removed from the environment, so that no check or drop-in can
-    report in its place.
+    systemd's variables are removed from the environment, so that no check or drop-in can report instead.
     """
 
     def __init__(self) -> None:
@@ -23,9 +22,9 @@ class ServiceManager:
         self._deadline = int(given) / 1e6 if given.isdecimal() else 0.0
 
     def working(self, status: str, pause: float) -> None:
-        """Say that it works, in one line how, and that it says so again in `pause` seconds or soon after.
+        """Report that the service works, in one line how, and again within about `pause` seconds.
 
-        The unit's WatchdogSec is raised where that would be too late.
+        The unit's WatchdogSec is raised where it is shorter.
         """
         lines = ["READY=1", "WATCHDOG=1", f"STATUS={status}"]
         if 0 < self._deadline < 3 * pause:
@@ -44,7 +43,7 @@ class ServiceManager:
     def _send(self, lines: list[str]) -> None:
         if not self._address:
             return
-        # A socket of the abstract namespace is written with an @ (unix(7)).
+        # A socket in the abstract namespace is written with an @ (unix(7)).
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wire:
             wire.settimeout(_PATIENCE)

@@ -1,4 +1,4 @@
-"""Small files: replaced as a whole or not at all, and read without waiting for whatever lies there."""
+"""Small files: written atomically, and read without waiting for whatever is at the path."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOE
 
 
 def host_name() -> str:
-    """Return this node's name, without its domain."""
+    """Return this node's name without its domain."""
     return os.uname().nodename.partition(".")[0]
 
 
 def create_file(path: str, text: str, mode: int, group: int | None = None) -> None:
-    """Make `path` with `text`, whole from the first moment, in this mode whatever the umask.
+    """Create a file atomically with `text` and this mode, whatever the umask.
 
-    FileExistsError where anything is there, a symbolic link included: nothing is clobbered or followed.
-    By link(2), which is atomic on network file systems too; O_EXCL where a file system has no links.
-    It survives a power cut. Other OSErrors as the file system gives them; no draft stays behind.
+    FileExistsError where anything is there, a symbolic link included. By link(2), which is atomic on network
+    file systems too; O_EXCL where a file system has no links. It survives a power cut. Other OSErrors are the
+    file system's; no draft is left.
     """
     draft = write_draft(path, text, mode, group)
     try:
@@ -43,10 +43,10 @@ def create_file(path: str, text: str, mode: int, group: int | None = None) -> No
 
 
 def replace_file(path: str, text: str, mode: int, group: int | None = None, *, durable: bool = False) -> None:
-    """Put `text` in the place of whatever is at `path`: readers see the old or the new, never half.
+    """Replace whatever is at `path`: readers see the old or the new text, never half.
 
-    A symbolic link there is replaced, never followed. `durable`: the new name survives a power cut, too; what
-    is written anew each round needs that not. OSError; no draft stays behind.
+    A symbolic link is replaced, not followed. `durable`: the new name survives a power cut, which files
+    written each round need not. OSError; no draft is left.
     """
     draft = write_draft(path, text, mode, group)
     try:
@@ -54,7 +54,7 @@ def replace_file(path: str, text: str, mode: int, group: int | None = None, *, d
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(draft)
-        error.filename = path  # people know no drafts
+        error.filename = path  # users do not know drafts
         del error.filename2
         raise
     if durable:
@@ -62,8 +62,8 @@ def replace_file(path: str, text: str, mode: int, group: int | None = None, *, d
 
 
 def _sync_folder(path: str) -> None:
-    """Write the folder of `path` to disk: until then a power cut may take the new name away."""
-    with contextlib.suppress(OSError):  # some file systems sync no folders
+    """Sync the folder of `path`: until then a power cut may undo the new name."""
+    with contextlib.suppress(OSError):  # some file systems cannot sync folders
         descriptor = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -78,16 +78,16 @@ def write_draft(path: str, text: str, mode: int, group: int | None = None) -> st
     try:
         _write(draft, text, mode, group)
     except OSError as error:
-        error.filename = path  # writing names none, and people know no drafts
+        error.filename = path  # errors of writing have no name, and users do not know drafts
         raise
     return draft
 
 
 def link(draft: str, path: str) -> bool:
-    """Give the draft its name; False where the file system has no links.
+    """Link the draft to its name; False where the file system has no links.
 
-    FileExistsError where the name is taken. On NFS a link may be reported as failed, or as taken, though it
-    was made (the answer was lost and the call repeated): the count of links shows (open(2), O_EXCL).
+    FileExistsError where the name is taken. NFS may report a link as failed, or as existing, though it was
+    made (the answer was lost and the call repeated): the link count tells (open(2), O_EXCL).
     """
     try:
         os.link(draft, path)
@@ -101,17 +101,17 @@ def link(draft: str, path: str) -> bool:
 
 
 def _write(path: str, text: str, mode: int, group: int | None) -> None:
-    """Write a new file to disk; it is removed again where writing fails."""
+    """Write a new file to disk; remove it again where writing fails."""
     descriptor = os.open(path, _CREATE_FLAGS, 0o600)
     try:
         if group is not None:
-            with contextlib.suppress(OSError):  # a setgid folder has given the group already
+            with contextlib.suppress(OSError):  # a setgid folder has set the group already
                 os.fchown(descriptor, -1, group)
         with contextlib.suppress(OSError):  # some file systems have no modes
             os.fchmod(descriptor, mode)
         _write_all(descriptor, text.encode("utf-8", "surrogateescape"))
-        os.fsync(descriptor)  # a full quota shows here at the latest
-    except BaseException:  # whatever it was, it is raised again: no half-written file stays behind
+        os.fsync(descriptor)  # an exceeded quota shows here at the latest
+    except BaseException:  # raised again; no half-written file is left
         os.close(descriptor)
         os.unlink(path)
         raise
@@ -124,23 +124,23 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 FILE_LIMIT = 1 << 20
-"""Bytes that a configuration, a secret or a file of home has at most."""
+"""Maximum bytes of a configuration, a secret or a file of home."""
 STATUS_LIMIT = 1 << 28
-"""Bytes that status.json has at most."""
+"""Maximum bytes of status.json."""
 _OPEN_FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LINKS = 40
-"""As many as the kernel follows (path_resolution(7))."""
+"""Maximum links followed, as by the kernel (path_resolution(7))."""
 
 
 class NoPlainFileError(OSError):
-    """Something else lies there, or more than such a file ever has."""
+    """The path is no plain file, or one larger than such a file can be."""
 
 
 def open_plain(path: StrPath, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
-    """Open a plain file without waiting for anybody; follow a link only where asked. Return a descriptor.
+    """Open a plain file without blocking; follow a link only with `follow`. Return a descriptor.
 
-    OSError where it cannot be opened so; NoPlainFileError where it is something else. Links of others are not
-    followed to files of one's own: what is read of a log, say, is sent to people who may not read those.
+    OSError where it cannot be opened; NoPlainFileError where it is something else. Other users' links are not
+    followed to one's own files: lines of a log, for example, are sent to people who may not read those.
     """
     flags |= _OPEN_FLAGS
     try:
@@ -159,7 +159,7 @@ def open_plain(path: StrPath, flags: int = os.O_RDONLY, *, follow: bool = False)
 
 
 def _open_by_own_links(path: str, flags: int) -> int:
-    """Open a file part by part, so that no link comes between what is looked at and what is used."""
+    """Open a file component by component, so that no link is swapped between check and use."""
     parts, links, foreign = path.split("/")[::-1], 0, False
     at = os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_CLOEXEC)
     try:
@@ -197,7 +197,7 @@ def read_plain(
     """Return the text of a plain file, without a byte order mark.
 
     OSError where it cannot be read; NoPlainFileError where it is something else, or has more than `limit`
-    bytes; UnicodeDecodeError, unless `errors` says otherwise.
+    bytes; UnicodeDecodeError, depending on `errors`.
     """
     text, _ = read_head(path, limit + 1, follow=follow)
     if len(text) > limit:
@@ -210,16 +210,16 @@ def _no_plain_file(path: StrPath) -> NoPlainFileError:
 
 
 _NO_ANSWER = frozenset({errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EIO})
-"""An export that is gone, a FUSE whose server died, a server that is not reached, a disk that fails."""
+"""Errors of a removed export, a FUSE without server, an unreachable server, a failing disk."""
 
 
 def unanswered(error: BaseException) -> bool:
-    """Return whether an error comes from the file system: then what lies there is not known."""
+    """Return whether an error means that the file system does not answer, so that nothing is known."""
     return isinstance(error, OSError) and error.errno in _NO_ANSWER
 
 
 def check_answers(pattern: str) -> None:
-    """OSError where the folder of a pattern does not answer: glob takes that for an empty folder."""
+    """Raise OSError where the folder of a pattern does not answer, which glob takes for an empty folder."""
     try:
         os.stat(pathname.wildcard_folder(pattern))
     except OSError as error:
@@ -232,10 +232,7 @@ MISSHAPEN = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text.
-
-    ValueError where it is no JSON, holds endless digits, or is nested without end.
-    """
+    """Return the value of a JSON text. ValueError where it is no JSON, or too long or deep to parse."""
     try:
         return json.loads(text)
     except RecursionError:

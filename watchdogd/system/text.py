@@ -1,4 +1,4 @@
-"""Foreign text made harmless and short, the nearest known name, and the host of a web address."""
+"""Foreign text made harmless and short, the nearest known name, and the host of a URL."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import unicodedata
 from urllib.parse import urlsplit
 
 VERBATIM = "    "
-"""The indentation of lines in a message's body that are shown as they are."""
+"""Indentation of verbatim lines in a message's body."""
 
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS and their kin: titles, links
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS and similar: titles, links
     r"|\x1b[ -/]*[0-~]?"  # all other two-character escapes, and a lone ESC
 )
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-_JOINERS = "\u200c\u200d"  # Persian and emoji need them; they harm nobody
+_JOINERS = "\u200c\u200d"  # harmless, and needed in Persian and emoji
 
 
 def plain(text: str) -> str:
-    """`text` without terminal escapes, control and direction characters and lone surrogates.
+    """Return text without terminal escapes, control and direction characters and lone surrogates.
 
-    Line ends become `\\n`, tabs four spaces; of a line that a progress bar wrote over, the last state stays.
+    Line ends become `\\n`, tabs four spaces; of an overwritten line (progress bar) the last state is kept.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -35,18 +35,18 @@ def _harmless(character: str) -> bool:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of what a program printed: only `\\n`, or `\\r\\n`, ends one.
+    """Return the lines of a program's output: only `\\n`, or `\\r\\n`, ends one.
 
-    str.splitlines also cuts at eight characters that stand in names, and in garbage, as others do.
+    str.splitlines also splits at eight characters that may occur within a line.
     """
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """`text` as one plain line of at most `limit` characters."""
+    """Return text as one plain line of at most `limit` characters."""
     if text.isprintable() and len(text) <= limit and "  " not in text and text.strip() == text:
-        return text  # so nearly all of a round's are
+        return text  # the usual case
     return shortened(" ".join(plain(text).split()), limit)
 
 
@@ -56,7 +56,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def excerpt(text: str, lines: int, limit: int) -> str:
-    """Plain `text` in so many lines and characters: its beginning and more of its end, where logs say why."""
+    """Return plain text cut to so many lines and characters: its beginning and more of its end."""
     found = [shortened(line.rstrip(), limit // 4) for line in plain(text).strip("\n").split("\n")]
     left = len(found) - lines
     if left > 0:
@@ -68,12 +68,12 @@ def excerpt(text: str, lines: int, limit: int) -> str:
 
 
 def verbatim(text: str) -> str:
-    """Lines marked as to be shown as they are."""
+    """Indent lines as verbatim."""
     return "\n".join(VERBATIM + line for line in text.split("\n"))
 
 
 def paragraphs(body: str) -> list[tuple[bool, str]]:
-    """Return the paragraphs of a message's body: (whether it is verbatim, its text without the marks)."""
+    """Return the paragraphs of a message's body: (whether it is verbatim, its text without indentation)."""
     found: list[tuple[bool, str]] = []
     fresh = True
     for line in body.split("\n"):
@@ -89,11 +89,11 @@ def paragraphs(body: str) -> list[tuple[bool, str]]:
 
 
 _NEAR = 0.66
-"""How like a name must be (difflib): one letter of three may differ."""
+"""Minimum similarity of names (difflib): one letter of three may differ."""
 
 
 def close_to(word: str, known: list[str]) -> str:
-    """`; did you mean 'x'?`, or nothing; `nag1` means `cron.hourly/nag1`."""
+    """Return `; did you mean 'x'?`, or empty; `nag1` is near `cron.hourly/nag1`."""
     from difflib import get_close_matches
 
     whole = [name for name in known if name.endswith(f"/{word}")][:1]
@@ -102,13 +102,13 @@ def close_to(word: str, known: list[str]) -> str:
 
 
 def _begun(word: str, known: list[str]) -> list[str]:
-    """Return the one name that begins with the word, if there is just one."""
+    """Return the one name that begins with the word, if there is exactly one."""
     found = [name for name in known if len(word) > 1 and name.startswith(word)]
     return found if len(found) == 1 else []
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """`; did you mean 'x'?`, or what there is where that is little, or nothing."""
+    """Return `; did you mean 'x'?`, or else up to twelve known names, or empty."""
     close = close_to(word, known)
     if close:
         return close
@@ -116,10 +116,10 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def web_host(url: str) -> str:
-    """Return the host of an http or https address; empty where it is none, or its port is none."""
+    """Return the host of an http or https URL; empty where it or its port is invalid."""
     try:
         parts = urlsplit(url)
         is_one = parts.scheme in ("http", "https") and parts.port != 0
         return (parts.hostname or "") if is_one else ""
-    except ValueError:  # brackets that do not close, a port that is no number
+    except ValueError:  # unclosed brackets, or a port that is no number
         return ""

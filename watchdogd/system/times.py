@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 
-from cronsim import CronSim
+from cronsim import CronSim, CronSimError
 
 from watchdogd.errors import UnitError
 from watchdogd.system.number import digits
@@ -26,20 +26,18 @@ _NICKNAMES = {
 }
 _CRON_FIELDS = 5
 EARLY = 2.0
-"""Seconds before its time that something may run, so that it does not run again then."""
+"""Seconds by which a run may be early without being repeated at its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class CronTimes:
-    """The times of an expression in a zone, in seconds since the epoch. ValueError where it is none."""
+    """Times of a crontab expression in a zone, in seconds since the epoch. ValueError where it is invalid."""
 
     expression: str
     zone: tzinfo = UTC
 
     def __post_init__(self) -> None:
-        """Find out whether it is one, and ever comes."""
-        from cronsim import CronSimError
-
+        """Check that the expression is valid and has any time."""
         try:
             _first_time(self, 0)
         except StopIteration:
@@ -50,14 +48,14 @@ class CronTimes:
             raise ValueError(f"{fault}: write it as 0 2 * * 0, for Sundays at 2") from None
 
     def after(self, now: float) -> Iterator[float]:
-        """Return an iterator of the next times, endless: 50 years ahead where there are none before."""
+        """Yield the next times without end: 50 years ahead where there are none before."""
         found = (
             at.timestamp() for at in _cron_times(self, datetime.fromtimestamp(math.floor(now), self.zone))
         )
         return (at for at in found if at > now)
 
     def following(self, last: float) -> float:
-        """Return when it is due after it ran `last`, EARLY too soon at most; in the past: it was missed."""
+        """Return when it is due after it ran `last`, up to EARLY seconds early; in the past if missed."""
         return next(self.after(last + EARLY))
 
     def last(self, now: float) -> float | None:
@@ -66,12 +64,10 @@ class CronTimes:
 
 
 def _cron_times(cron: CronTimes, start: datetime, *, reverse: bool = False) -> CronSim:
-    from cronsim import CronSim
-
     text = _NICKNAMES.get(cron.expression.strip().lower(), cron.expression)
     if text.startswith("@"):
         raise ValueError(f"there are {', '.join(_NICKNAMES)}")
-    if len(text.split()) != _CRON_FIELDS:  # a sixth one would be seconds
+    if len(text.split()) != _CRON_FIELDS:  # cronsim takes a sixth one for seconds
         raise ValueError("five fields: minute, hour, day, month, day of the week")
     return CronSim(text, start, reverse=reverse)
 
@@ -82,7 +78,7 @@ def _first_time(cron: CronTimes, at: int) -> datetime:
 
 @lru_cache(maxsize=64)
 def _last_time(cron: CronTimes, now: int) -> float | None:
-    """Backwards; from where the clock shows this time for the second time, it also passes the first one."""
+    """Return the last time before `now`; in a repeated hour the search starts at its second pass."""
     local = datetime.fromtimestamp(now + 1, cron.zone)
     first, second = (local.replace(fold=fold).utcoffset() for fold in (0, 1))
     assert first is not None
@@ -94,20 +90,20 @@ def _last_time(cron: CronTimes, now: int) -> float | None:
 
 
 class _LocalZone(tzinfo):
-    """The zone of this process as the C library has it: also a POSIX rule, a file, or nonsense (then UTC).
+    """This process's zone by the C library, also for a POSIX rule, a file, or nonsense (then UTC).
 
-    zoneinfo knows names alone; a zone by any other description would be an error there.
+    zoneinfo accepts names only.
     """
 
     def utcoffset(self, at: datetime | None) -> timedelta | None:
-        """Return how far the local clock is ahead of UTC at a local time; `fold` counts."""
+        """Return the offset from UTC at a local time; `fold` counts."""
         return None if at is None else at.replace(tzinfo=None).astimezone().utcoffset()
 
     def tzname(self, at: datetime | None) -> str | None:
         return None if at is None else at.replace(tzinfo=None).astimezone().tzname()
 
     def dst(self, _at: datetime | None) -> None:
-        """Not known, and not asked for."""
+        """Return None: not known, and not used."""
         return
 
     def fromutc(self, at: datetime) -> datetime:
@@ -116,7 +112,7 @@ class _LocalZone(tzinfo):
 
 
 def _fold(at: datetime) -> int:
-    """1 where this is the second time that the clock shows it."""
+    """Return 1 where the clock shows this time for the second time."""
     return int(at.replace(tzinfo=None).astimezone().utcoffset() != at.utcoffset())
 
 
@@ -125,7 +121,7 @@ LOCAL_ZONE: tzinfo = _LocalZone()
 
 
 def zone_named(name: str) -> tzinfo:
-    """Return the zone called `Europe/Berlin`. ValueError, with the nearest name, where there is none."""
+    """Return the zone `Europe/Berlin`. ValueError, with the nearest name, where there is none."""
     from zoneinfo import ZoneInfo, available_timezones
 
     try:
@@ -138,21 +134,21 @@ def zone_named(name: str) -> tzinfo:
 
 
 def short_time(at: float, now: float) -> str:
-    """Return a time as people write it: `16:10 CET` if it is today, else with its day."""
+    """Return a time for people: `16:10 CET` today, else with its day."""
     then, today = (datetime.fromtimestamp(each, UTC).astimezone() for each in (at, now))
     form = "%H:%M" if then.date() == today.date() else "%a %d %b %H:%M"
     return f"{then:{form}} {zone_name(at)}"
 
 
 LONGEST_WALLTIME = 86400.0
-"""A link's walltime where nobody names one and the partition allows more, in seconds."""
+"""Default walltime of a link in seconds, where the partition permits it."""
 SHORTEST_WALLTIME = 120.0
-"""Slurm counts in minutes, and a hand-over needs one."""
+"""Minimum walltime of a link in seconds: Slurm counts in minutes, and a hand-over needs one."""
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+)(?:\.\d+)?")
 
 
 def parse_walltime(text: str) -> float:
-    """Seconds of `12h`, and of what sbatch takes: minutes, `MM:SS`, `HH:MM:SS`, `D-HH[:MM[:SS]]`."""
+    """Return seconds of `12h`, and of sbatch's forms: minutes, `MM:SS`, `HH:MM:SS`, `D-HH[:MM[:SS]]`."""
     compact = text.strip()
     if re.fullmatch(r"\d+", compact):
         return float(digits(compact)) * 60
@@ -170,7 +166,7 @@ def parse_walltime(text: str) -> float:
 
 
 def slurm_duration(field: str) -> float | None:
-    """Seconds of `[DAYS-][[HOURS:]MINUTES:]SECONDS`; None of UNLIMITED, NOT_SET, Partition_Limit."""
+    """Return seconds of `[DAYS-][[HOURS:]MINUTES:]SECONDS`; None for UNLIMITED, NOT_SET, Partition_Limit."""
     match = _DURATION.fullmatch(field.strip())
     if not match:
         return None
@@ -180,7 +176,7 @@ def slurm_duration(field: str) -> float | None:
 
 
 def format_walltime(seconds: float) -> str:
-    """`12:00:00` or `1-00:00:00`, as Slurm writes it."""
+    """Return `12:00:00` or `1-00:00:00`, in Slurm's form."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
@@ -188,5 +184,5 @@ def format_walltime(seconds: float) -> str:
 
 
 def walltime_margin(walltime: float) -> float:
-    """Seconds before a link's end from which its successor may start: a tenth, one minute to thirty."""
+    """Return the seconds before a link's end from which its successor may start: a tenth, 1 to 30 minutes."""
     return min(max(walltime / 10, 60.0), 1800.0)

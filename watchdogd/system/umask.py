@@ -1,6 +1,7 @@
-"""The umask: watchdogd's own, for what it, SQLite or a library makes, and the user's, for programs of theirs.
+"""Umask: watchdogd's own for files that it, SQLite or a library creates, and the user's for their programs.
 
-Light, for the emergency verbs. A process of ours is started with the user's, and takes its own first of all.
+Few imports, for the emergency verbs. A process of watchdogd is started with the user's, and sets its own
+first.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 PRIVATE, SHARED = 0o077, 0o007
-"""Of a home of one's own, and of one that a group shares."""
+"""Umasks of a private home, and of one that a group shares."""
 _OTHERS_WRITE = 0o002
 _USUAL = 0o022
 
@@ -21,25 +22,25 @@ _own = PRIVATE
 
 
 def begin(own: int = PRIVATE) -> None:
-    """Make what this process creates its user's alone, until `suit` says who may share it."""
+    """Make new files of this process private until `suit` is called; remember the user's umask."""
     global _users, _own
     before, _own = os.umask(own), own
     _users = before if _users is None else _users
 
 
 def suit(group: int | None) -> None:
-    """Have the umask of a home that this group shares, or nobody. Nothing where `begin` was not called."""
+    """Set the umask for a home shared by this group, or private (None). Nothing unless `begin` was called."""
     if _users is not None:
         begin(PRIVATE if group is None else SHARED)
 
 
 def own() -> int:
-    """Return the umask that processes of ours set."""
+    """Return the umask for processes of watchdogd."""
     return _own
 
 
 def end() -> None:
-    """Have the user's umask back."""
+    """Restore the user's umask."""
     global _users
     if _users is not None:
         os.umask(_users)
@@ -54,7 +55,7 @@ def users() -> int | None:
 def sane() -> int:
     """Return the user's umask for files beside home and for programs in home.
 
-    One that lets everybody write says nothing of what is wanted: the usual one stands for it.
+    A umask that lets everybody write is replaced by the usual one, since it says nothing of what is wanted.
     """
     found = _users
     if found is None:
@@ -64,7 +65,7 @@ def sane() -> int:
 
 
 class Lent:
-    """`with Lent(mask)`: another umask for a process that is started meanwhile. Not beside other threads."""
+    """`with Lent(mask)`: another umask for a process started within. Not with other threads."""
 
     def __init__(self, mask: int | None) -> None:
         self._mask = mask
