@@ -1,1 +1,1 @@
-"""The chain of Slurm jobs in which the daemon lives: each link submits the next one."""
+"""Chain of Slurm jobs in which the daemon runs: each link submits the next one."""

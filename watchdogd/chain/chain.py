@@ -1,4 +1,4 @@
-"""Chain of links, seen from inside a link: it has exactly one successor, known by its mark."""
+"""Chain, seen from one of its links: it keeps exactly one successor, recognised by its comment."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from watchdogd.system.times import LONGEST_WALLTIME, walltime_margin
 from watchdogd.units import format_duration, local_time
 
 ENVIRONMENT = "WATCHDOGD_LINK"
-"""Set by a link's script: the mode (`daemon` or `tick`) in which it runs."""
+"""Variable set by a link's script: the mode (`daemon` or `tick`)."""
 TELL_AFTER = 120.0
-"""Seconds without a successor after which that is reported; sooner where the link ends soon."""
+"""Seconds without a successor after which that is reported; sooner near the link's end."""
 SOON = 900.0
 _CALM, _QUICK, _LET_GO = 300.0, 15.0, 10.0
 _UNKNOWN_WALLTIME = 86400.0
-"""Walltime of a link, in seconds, while the queue has not shown it."""
+"""Walltime of a link, in seconds, until the queue has shown it."""
 
 log = logging.getLogger(__name__)
 
 
 class Chain:
-    """The link in which this process runs. Only the lease's holder, or its next one, calls `step`."""
+    """Link in which this process runs. Only the lease's holder, or the next one, calls `step`."""
 
     def __init__(self, home: Home, config: Config, job_id: str, mode: str = "daemon") -> None:
         self.job_id = job_id
@@ -60,7 +60,7 @@ class Chain:
 
     @property
     def successor(self) -> str:
-        """The job id of the successor seen at the last query of the queue, or empty."""
+        """Return the successor's job id at the last query of the queue, or empty."""
         return self._successor.raw_id if self._successor else ""
 
     def is_followed(self, job_id: str) -> bool:
@@ -74,8 +74,8 @@ class Chain:
     def step(self, now: float) -> list[str]:
         """Ensure that there is one successor; return problems with it, a line each.
 
-        Cheap most of the time: Slurm is asked every five minutes, or sooner where something is to be done.
-        Takes at most some 90 seconds where Slurm hangs, and never raises for what Slurm does.
+        Slurm is asked every five minutes, or sooner where there is something to do. Takes about 90 seconds at
+        most where Slurm hangs, and never raises because of Slurm.
         """
         if not self.due(now) or self.stopped():
             return self.troubles(now)
@@ -101,11 +101,11 @@ class Chain:
         return not now < self._next_look <= now + _CALM
 
     def hurry(self) -> None:
-        """Query the queue at the next step: the end of the link is near (Slurm's signal)."""
+        """Query the queue at the next step, as the link's end is near (Slurm's signal)."""
         self._next_look = 0.0
 
     def stopped(self) -> bool:
-        """Return whether somebody stopped the watchdog for good, so that this link has to end.
+        """Return whether the watchdog was stopped for good, so that this link must end.
 
         False where home cannot be read.
         """
@@ -130,10 +130,10 @@ class Chain:
         )
 
     def let_go(self) -> None:
-        """Release the successor from its dependency where this link ends early.
+        """Remove the successor's dependency where this link ends early.
 
-        A dependency on this link is not met while Slurm has it requeued, which takes two minutes (measured
-        on 22.05), nor before its epilogue has ended. Failures are ignored.
+        The dependency is not fulfilled while Slurm requeues this link, which takes two minutes (tested with
+        22.05), nor before its epilogue has ended. Failures are ignored.
         """
         if self.mode == "daemon" and self._successor_id:
             argv = ("scontrol", "update", f"JobId={self._successor_id}", "Dependency=")
@@ -144,7 +144,7 @@ class Chain:
         """Return the link for `status --json`."""
         mine = live_links.as_json(self._me) if self._me else {"job_id": self.job_id}
         successor = live_links.as_json(self._successor) if self._successor else None
-        if self._unseen:  # until the next look at the queue shows it
+        if self._unseen:  # until the next query of the queue
             successor = {"job_id": self._unseen, "state": "PENDING", "reason": "just submitted"}
         return {**mine, "mode": self.mode, "successor": successor}
 
@@ -161,7 +161,7 @@ class Chain:
         if plan.unseen:
             raise SlurmSilentError(f"squeue does not show this link, job {self.job_id}")
         if plan.successor and not self._shortened and live_links.is_in_the_way(plan.successor):
-            self._shortened = True  # the next one fits: it knows of the maintenance
+            self._shortened = True  # the next one is submitted with the maintenance in mind
             plan = SuccessionPlan(cancel=(*plan.cancel, plan.successor.raw_id))
         self._successor = plan.successor
         self._successor_id = self.successor or self._successor_id
@@ -179,7 +179,7 @@ class Chain:
             self._submissions += 1
             self._successor_id = self._unseen = job_id
             log.info("successor submitted: job %s", job_id)
-            if self.stopped():  # it was set meanwhile: `stop` wins every race
+            if self.stopped():  # `stop` wins every race
                 slurm.scancel([job_id])
                 self._unseen = ""
 
@@ -196,7 +196,7 @@ class Chain:
         return link_script.link_job(self._home, self._config, wish, walltime, self._shortest(walltime, now))
 
     def _shortest(self, walltime: float, now: float) -> float:
-        """Return what Slurm may cut the successor to, which starts when this link has its margin left."""
+        """Return what Slurm may shorten the successor to, which starts with this link's margin left."""
         if self._shortened:
             return live_links.LEAST if walltime > live_links.LEAST else 0.0
         mine = self._limit or walltime
@@ -212,7 +212,7 @@ class Chain:
         return self._me.time_limit if self._me else None
 
     def _interval(self, now: float) -> float:
-        """Return seconds until the next query while all is well: fewer towards the end of the link."""
+        """Return seconds until the next query while all is well: fewer towards the link's end."""
         walltime = self._limit or _UNKNOWN_WALLTIME
         near = self.left(now) < 2 * walltime_margin(walltime)
         return max(min(_CALM, walltime / 20, 60.0 if near else _CALM), _QUICK)
@@ -231,7 +231,7 @@ class Chain:
         return []
 
     def _unfollowed(self, now: float, left: float) -> str:
-        """Return why no successor is seen, once that has lasted long enough to be a problem; else empty."""
+        """Return why there is no successor, once that has lasted long enough to be a problem; else empty."""
         if self._bare_since is None or now - self._bare_since < self._patience(left):
             return ""
         asked = "sbatch is asked for one, and has not answered yet" if self._submitting else ""
@@ -247,8 +247,7 @@ class Chain:
     def _patience(self, left: float) -> float:
         """Return seconds for which a missing successor is no problem.
 
-        A newly submitted one shows only at the next query, and a tick's link is too short for a complaint
-        about each.
+        A new one shows only at the next query, and a tick's link is too short to complain of each.
         """
         if left > SOON:
             return TELL_AFTER

@@ -1,4 +1,4 @@
-"""Start the watchdog from outside: as a chain of Slurm jobs, or as a background process of this machine."""
+"""Starting of the watchdog: as a chain of Slurm jobs, or as a background process on this machine."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _LOCAL_LOOK = 0.1
 
 
 def start_locally(home: Home) -> str:
-    """Start the daemon in its own session; return its holder once it acts. WatchdogError if it ends."""
+    """Start the daemon in its own session; return its lease holder. WatchdogError if it ends at once."""
     log = link_script.log_of(home)
     link_script.prepare_log(home)
     before = log.stat().st_size if log.exists() else 0
     users = umask.users()
-    # Not through watchdogd.system.command: this one shall outlive us.
+    # Not by watchdogd.system.command: this process must outlive the caller.
     with open(open_plain(log, os.O_WRONLY | os.O_APPEND), "ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "watchdogd", "run", "--home", str(home.path)],
@@ -49,7 +49,7 @@ def start_locally(home: Home) -> str:
             stdout=output,
             stderr=output,
             cwd=home.path,
-            env=_environment(),
+            env={key: value for key, value in os.environ.items() if key != "WATCHDOGD_LINK"},
             start_new_session=True,
             umask=-1 if users is None else users,
         )
@@ -62,11 +62,6 @@ def start_locally(home: Home) -> str:
             raise WatchdogError(f"it ended at once: {_last_line(log, before) or f'see {log}'}")
         time.sleep(_LOCAL_LOOK)
     return f"process {process.pid}, which does not act yet: see {log}"
-
-
-def _environment() -> dict[str, str]:
-    """Return our environment without the variables that belong to a link or a job."""
-    return {key: value for key, value in os.environ.items() if key != "WATCHDOGD_LINK"}
 
 
 def _last_line(log: Path, since: int) -> str:
@@ -84,14 +79,14 @@ _WHY = {
 }
 _SETTLE = 6.0
 TICK = 900.0
-"""Seconds of walltime that a link in tick mode gets at most, where `start` names none."""
+"""Default walltime of a link in tick mode, in seconds."""
 _LOOK = 0.5
 _IMAGES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
-"""Variables that Apptainer sets inside an image; the image's Python is not there on a bare node."""
+"""Variables that Apptainer sets inside an image, whose Python does not exist on a bare node."""
 
 
 def start(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
-    """Start the watchdog unless it is alive. ConfigError, SlurmError, or WatchdogError where that fails."""
+    """Start the watchdog unless it is alive. ConfigError, SlurmError or WatchdogError where that fails."""
     check_secrets(config, home)
     try:
         return already_running(home, local=wish.mode == "local") or _begin(home, config, wish)
@@ -130,9 +125,9 @@ def ensure(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
 
 
 def already_running(home: Home, *, local: bool = False) -> ChainResult | None:
-    """Return where it runs, in words, or None where it does not. SlurmSilentError where that is unknown.
+    """Return where it runs, in words; None where it does not. SlurmSilentError where that is unknown.
 
-    `local`: a silent Slurm is no reason to wait, since the lease lets only one daemon act.
+    `local`: ignore a silent Slurm, since the lease lets only one daemon act.
     """
     try:
         found = live_links.active_links(home)
@@ -147,16 +142,15 @@ def already_running(home: Home, *, local: bool = False) -> ChainResult | None:
 
 
 def _found(found: Sequence[Job]) -> ChainResult:
-    """Return the result where it exists already, with a warning where it waits for what may never come."""
+    """Return the result for existing links, with a warning where they may never start."""
     waits = all(each.waiting for each in found)
     never = tuple(filter(None, map(live_links.held_up if waits else live_links.blocked, found)))
-    return ChainResult(
-        (f"it runs already: {'; '.join(map(live_links.describe, found))}",), False, found[0], never
-    )
+    words = f"it runs already: {'; '.join(map(live_links.describe, found))}"
+    return ChainResult((words,), False, found[0], never)
 
 
 def check_secrets(config: Config, home: Home) -> None:
-    """Raise WatchdogError where a secret is missing or invalid here: the link could not send anything."""
+    """Raise WatchdogError where a secret is missing or invalid, so that the link could not send."""
     for key, secret in config.secrets(relayed=False):
         try:
             secret.reveal()
@@ -169,14 +163,14 @@ def check_secrets(config: Config, home: Home) -> None:
 
 
 def no_channel_warning(config: Config) -> tuple[str, ...]:
-    """Return a warning where no channel is configured, so that no alert reaches anybody."""
+    """Return a warning where no channel is configured."""
     if config.default_channels:
         return ()
     return ("no channel is configured: nobody is told of anything; add one, such as [channels.mail]",)
 
 
 def nothing_watched_warning(home: Home, config: Config) -> tuple[str, ...]:
-    """Return a line where there is nothing to watch: neither configured nor dropped in."""
+    """Return a warning where there is nothing to watch, neither configured nor dropped in."""
     if config.runs or config.disks or config.checks or any(home.path.glob("cron.*/*")):
         return ()
     return (f"nothing is watched yet: '{home.command('watch JOB')}', or add [runs.NAME] or [disks.NAME]",)
@@ -194,7 +188,7 @@ def unknown_users(config: Config) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A link that can be submitted, as far as is known; `warnings` are of its partition."""
+    """Link to be submitted; `warnings` are about its partition."""
 
     form: LinkJob
     warnings: tuple[str, ...]
@@ -251,13 +245,12 @@ def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, 
             f"'{home.command('doctor --on-partition')}' finds out why"
         )
     state = live_links.describe(job) if job else f"job {job_id}"
-    return ChainResult(
-        (f"started: {state}",), True, job, (*warnings, *planned.warnings, *filter(None, [limited]))
-    )
+    words = (*warnings, *planned.warnings, *filter(None, [limited]))
+    return ChainResult((f"started: {state}",), True, job, words)
 
 
 def _submitted(home: Home, form: LinkJob) -> str:
-    """Submit the link; an sbatch that failed may have been accepted all the same."""
+    """Submit the link; where sbatch failed, look whether Slurm accepted it all the same."""
     try:
         return slurm.sbatch(form.sbatch_options(), form.script(), form.environment())
     except SlurmSilentError:
@@ -268,19 +261,19 @@ def _submitted(home: Home, form: LinkJob) -> str:
 
 
 def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
-    """Return links that somebody else submitted at the same moment, before ours: the first one wins.
+    """Return links that another process submitted at the same time, before this one: the first one wins.
 
-    Each looks when its own link is in the queue, so that at most one sees none before it.
+    Each looks when its own link is in the queue, so that only one can see none before it.
     """
     try:
         found = live_links.active_links(home)
     except SlurmSilentError:
-        return ()  # then the lease lets one act, and that one leaves one successor
+        return ()  # the lease then lets one of them act
     return tuple(each for each in found if (count(each.raw_id) or 0) < (count(job_id) or 0))
 
 
 def _settled(home: Home, job_id: str) -> Job | None:
-    """Return the new link once it runs or has a reason to wait; after six seconds as it is."""
+    """Return the new link once it runs or has a reason to wait, after six seconds in any case."""
     until = time.monotonic() + _SETTLE
     while True:
         try:
@@ -294,10 +287,7 @@ def _settled(home: Home, job_id: str) -> Job | None:
 
 
 def _vanished(home: Home) -> bool:
-    """Return whether nothing of it is in the queue and nobody holds the lease.
-
-    A short tick would have left a successor.
-    """
+    """Return whether nothing of it is in the queue and nobody holds the lease (a tick leaves a successor)."""
     try:
         return not live_links.active_links(home) and lease.alive(home) is None
     except SlurmSilentError:

@@ -1,4 +1,4 @@
-"""Leadership of one daemon, a link or a plain process: taking the lease, keeping it, handing over."""
+"""Leadership of a daemon, as a link or a plain process: taking, keeping and handing over the lease."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from watchdogd.system import startup
 from watchdogd.units import format_duration
 
 HAND_OVER = 60.0
-"""Seconds that the last link gets to hand over before its successor takes the lease by force."""
+"""Seconds for the last link to hand over before its successor takes the lease by force."""
 _FIRST_STEP, _LAST_STEP = 20.0, 20.0
 _HANGS = 300.0
-"""Seconds after which a look at the chain hangs in something that has no deadline, such as a file system."""
+"""Seconds after which a step of the chain counts as hanging in something without deadline."""
 
 
 class DaemonLeadership:
-    """`begin`; then `watch` every second, which also looks after the chain; `end`."""
+    """Leadership: call `begin`, then `watch` every second, which also looks after the chain, then `end`."""
 
     def __init__(self, home: Home, config: Config) -> None:
         self._home = home
@@ -42,7 +42,7 @@ class DaemonLeadership:
         return bool(os.environ.get(ENVIRONMENT))
 
     def begin(self) -> None:
-        """Submit the successor, then take the lease. HomeError where another acts or it was stopped."""
+        """Submit the successor, then take the lease. HomeError where another acts, or after a stop."""
         if self.chain is None:
             holder = alive(self._home) or self.lease.wait(STALE + WATCH)
         else:
@@ -53,12 +53,12 @@ class DaemonLeadership:
             )
         self._followed = False
         if self.chain is None:
-            markers.lift_stop(self._home)  # who runs it by hand wants it again
+            markers.lift_stop(self._home)  # a run by hand ends the stop
         else:
-            signal.signal(signal.SIGTERM, _leave)  # until the schedule has its own: `end` is called then, too
+            signal.signal(signal.SIGTERM, _leave)  # so that `end` is called before the schedule handles it
 
     def watch(self) -> bool:
-        """Renew the lease; False: it is time to end. OSError where home cannot be asked."""
+        """Renew the lease; False: the daemon must end. OSError where home does not answer."""
         if markers.is_stopped(self._home) or self.lease.asked():
             self._followed = True
             return False
@@ -67,11 +67,11 @@ class DaemonLeadership:
         return not self._followed
 
     def left(self, now: float) -> float:
-        """Return seconds until this process ends because its link does, as far as known; else infinite."""
+        """Return seconds until this process ends with its link, as far as known; else infinite."""
         return self.chain.left(now) if self.chain else math.inf
 
     def troubles(self) -> list[str]:
-        """Return the problems of the chain by now, a line each: its next step may be minutes away."""
+        """Return the present problems of the chain, a line each; its next step may be minutes away."""
         hangs = time.monotonic() - self._stepped_at
         if self._under_way() and hangs > _HANGS:
             return [f"nobody looks after the chain: the last look at it hangs for {format_duration(hangs)}"]
@@ -83,23 +83,23 @@ class DaemonLeadership:
         """Wait until the successor of a one-round link is in the queue; return problems."""
         until = time.monotonic() + patience
         if self.chain is not None:
-            self.chain.hurry()  # where sbatch named a job, it shows at once, and waiting is billed
+            self.chain.hurry()  # a submitted job shows at once, and waiting is billed
         while self.chain is not None and not self.chain.successor and time.monotonic() < until:
             self._look_after()
             time.sleep(1.0)
         return self.troubles()
 
     def end(self) -> None:
-        """Release the lease, and the successor where this link is ended from outside.
+        """Release the lease, and the successor's dependency where this link is ended from outside.
 
-        Where the watchdog was stopped, the other links are cancelled as well.
+        Where the watchdog was stopped, the other links are cancelled.
         """
         self.lease.release()
         if self.chain is None:
             return
         if self.chain.stopped():
             if self._stepping is not None:
-                self._stepping.join(_LAST_STEP)  # a successor that is just being submitted is known then
+                self._stepping.join(_LAST_STEP)  # so that a successor being submitted is known
             self.chain.wind_up()
         elif not self._followed:
             self.chain.let_go()
@@ -109,7 +109,7 @@ class DaemonLeadership:
             chain.wind_up()
             raise HomeError(f"the watchdog was {markers.stop_words(self._home)}: this link ends")
         signal.signal(signal.SIGUSR1, lambda *_: chain.hurry())
-        self._look_after()  # a Slurm that hangs shall not keep this link from watching
+        self._look_after()  # on a thread, since Slurm may hang
         if self._stepping is not None:
             self._stepping.join(_FIRST_STEP)
         holder = alive(self._home) if os.environ.get("SLURM_RESTART_COUNT", "0") != "0" else None
@@ -126,7 +126,7 @@ class DaemonLeadership:
             stepping = threading.Thread(target=self._step, args=[self.chain], name="chain", daemon=True)
             try:
                 stepping.start()
-            except RuntimeError:  # the next look tries again
+            except RuntimeError:  # the next call tries again
                 self._unwatched = f"nobody looks after the chain: {startup.NO_THREAD}"
             else:
                 self._stepping, self._unwatched = stepping, ""

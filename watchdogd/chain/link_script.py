@@ -1,4 +1,4 @@
-"""Links: the Slurm jobs in which the daemon lives, as sbatch's options and script."""
+"""Links, the Slurm jobs in which the daemon runs, as options and script for sbatch."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ SCRIPT = Template("""\
 export WATCHDOGD_LINK=$mode
 exec $python -P -m watchdogd $verb --home $home
 """)
-"""What a link runs. sbatch's options come before it, so the configuration's `options` win over its lines."""
+"""Script of a link. sbatch's options, the configuration's included, override its #SBATCH lines."""
 SHORTEST_TICK = 300.0
-"""Seconds from one tick to the next in tick mode, at least."""
+"""Minimum seconds between ticks in tick mode."""
 LOG_LIMIT = 1_000_000
-"""Bytes after which the links' log is rotated when a link starts."""
+"""Bytes from which the links' log is rotated when a link starts."""
 _RECORD_SIZE = 512
 _EXPORTED = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV",
     "CONDA_PREFIX", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
 )  # fmt: skip
-"""What a link gets of the environment beside SLURM_CONF and its secrets: what its tools need to be found."""
+"""Environment variables passed to a link, beside SLURM_CONF and its secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """Options of links as given to `start`; empty ones as configured. Kept in home for the next links."""
+    """Options of links given to `start`; empty ones as configured. Kept in home for the next links."""
 
     partition: str = ""
     account: str = ""
@@ -67,10 +67,10 @@ class LinkOptions:
 
 @dataclass(frozen=True, slots=True)
 class LinkJob:
-    """Everything that makes a link of this home. Times in seconds.
+    """Link of a home. Times in seconds.
 
-    `shortest`: what it may be cut to, 0: not at all; `needed` are names of variables: of secrets, and of
-    those in the configuration's paths.
+    `shortest`: walltime to which Slurm may shorten it, 0: it may not; `needed`: variables of secrets and of
+    paths in the configuration.
     """
 
     home: Home
@@ -85,11 +85,11 @@ class LinkJob:
 
     @property
     def mark(self) -> str:
-        """The comment by which the links of this home are known; a drop-in's comment goes on after it."""
+        """Return the comment of this home's links; a drop-in's comment continues after it."""
         return mark_of(self.home)
 
     def sbatch_options(self, *more: str) -> tuple[str, ...]:
-        """Return the options of sbatch; `more` are the dependency or the begin of a successor."""
+        """Return sbatch's options; `more`: dependency or begin of a successor."""
         log = str(log_of(self.home)).replace("%", "%%")
         shortest = (f"--time-min={format_walltime(self.shortest)}",) if self.shortest else ()
         return (
@@ -107,12 +107,12 @@ class LinkJob:
         )
 
     def exported(self) -> tuple[str, ...]:
-        """Return the names of variables that a link gets; their values would show in `ps`."""
+        """Return the names of variables for a link; their values would show in `ps`."""
         names = dict.fromkeys((*_EXPORTED, *self.needed))
         return tuple(name for name in names if name in os.environ) or ("NONE",)
 
     def environment(self) -> dict[str, str]:
-        """Return sbatch's environment, which passes on the variables named by `exported`."""
+        """Return sbatch's environment, with the variables named by `exported`."""
         return command.environment({name: os.environ[name] for name in self.needed if name in os.environ})
 
     def script(self) -> str:
@@ -125,7 +125,7 @@ class LinkJob:
 
 
 def link_job(home: Home, config: Config, wish: LinkOptions, walltime: float, shortest: float) -> LinkJob:
-    from watchdogd.config.loading import variables  # late: `status` looks at links without any configuration
+    from watchdogd.config.loading import variables  # late: `status` needs links without configuration
 
     return LinkJob(
         home=home,
@@ -153,15 +153,12 @@ def tick_every(config: Config) -> float:
 
 
 def log_of(home: Home) -> Path:
-    """Return the file to which all links write what they print."""
+    """Return the file for the output of all links."""
     return home.logs / "link.log"
 
 
 def prepare_log(home: Home) -> None:
-    """Move a long log aside, replacing the one before; the new one has home's rights for its group.
-
-    OSError where that fails, HomeError where it is not a file.
-    """
+    """Rotate a long log; create one with home's permissions. OSError; HomeError where it is no file."""
     log = log_of(home)
     if os.path.lexists(log) and not stat.S_ISREG(log.lstat().st_mode):
         raise HomeError(no_file(str(log)))
@@ -171,7 +168,7 @@ def prepare_log(home: Home) -> None:
 
 
 def remember(home: Home, wish: LinkOptions, walltime: float) -> None:
-    """Save how links are submitted; on a full disk by overwriting what was saved before. OSError."""
+    """Save how links are submitted; on a full disk by overwriting the last record. OSError."""
     path = home.path / "link.json"
     text = json.dumps({**asdict(wish), "walltime": walltime})
     try:
@@ -187,9 +184,8 @@ def remembered(home: Home) -> tuple[LinkOptions, float]:
     path = home.path / "link.json"
     try:
         said = parse_json(read_plain(path))
-        return LinkOptions(*(str(said[key]) for key in ("partition", "account", "time", "mode"))), needed(
-            real(said["walltime"])
-        )
+        options = LinkOptions(*(str(said[key]) for key in ("partition", "account", "time", "mode")))
+        return options, needed(real(said["walltime"]))
     except FileNotFoundError:
         return LinkOptions(), 0.0
     except (NoPlainFileError, ValueError, KeyError, TypeError, OverflowError, RecursionError):

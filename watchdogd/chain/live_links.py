@@ -1,6 +1,6 @@
-"""Links of a home, found in the queue by their mark even where every record of them was lost.
+"""Links of a home in the queue, found by their comment even where every record of them is lost.
 
-Also decides which link follows another, and which maintenance windows cut it short.
+Also the decision which link follows another, and which maintenance windows shorten it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LIMITS = re.compile(
 
 
 def queued_links(mark: str, users: Iterable[str] | None = None) -> tuple[Job, ...]:
-    """Return the links that wait or run, oldest first. `users`: whose; None: one's own; empty: everybody's.
+    """Return the waiting and running links, oldest first. `users`: None: one's own; empty: everybody's.
 
-    SlurmSilentError where squeue did not answer, or answered nonsense.
+    SlurmSilentError where squeue did not answer, or printed nonsense.
     """
     return tuple(job for job in links_and_dropin_jobs(mark, users) if job.comment == mark)
 
@@ -45,12 +45,11 @@ def links_and_dropin_jobs(mark: str, users: Iterable[str] | None = None) -> tupl
 
 
 def all_links(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
-    """Return the links of this home, whoever of those who may submit them did. SlurmSilentError.
+    """Return this home's links, of all users who may submit them. SlurmSilentError.
 
-    None where there is no Slurm, or none set up and none of it was ever submitted.
-
-    `dropins`: and the jobs of its drop-ins. An empty answer is asked for twice, since a busy controller can
-    time out with one. The mark is no proof: everybody reads it in the queue, and can submit a job with it.
+    None where there is no Slurm, or an unconfigured one that was never used here. `dropins`: include jobs of
+    drop-ins. An empty answer is asked for twice, since squeue of a busy controller can time out with one. The
+    mark is no proof: everybody can read it in the queue and submit a job with it.
     """
     if not shutil.which("squeue"):
         return ()
@@ -67,29 +66,26 @@ def all_links(home: Home, *, dropins: bool = False) -> tuple[Job, ...]:
 
 
 def _is_homes(home: Home, name: str) -> bool:
-    """Return whether this user's jobs can be this home's: its owner's, the caller's, root's.
-
-    Where a group shares it, also those of its members.
-    """
+    """Return whether this user's jobs can be this home's: the owner's, the caller's, root's or a member's."""
     try:
         uid = pwd.getpwnam(name).pw_uid
     except KeyError:
-        return name == str(os.geteuid())  # nobody here has a name
+        return name == str(os.geteuid())  # no user has a name here
     if uid in (0, os.geteuid(), home.path.stat().st_uid):
         return True
     return home.group is not None and is_member(uid, home.group)
 
 
 def active_links(home: Home) -> tuple[Job, ...]:
-    """Return the links without those that have ended and only have not left their node yet.
+    """Return the links without ended ones that have not left their node.
 
-    An epilog or a dead node can hold one there for hours: it neither watches nor submits a successor.
+    An epilogue or a dead node can hold one for hours; it neither watches nor submits a successor.
     """
     return tuple(job for job in all_links(home) if not job.leaving)
 
 
 def is_unknown(job_id: str) -> bool:
-    """Return whether the controller, asked for this one job, says that it does not know it."""
+    """Return whether the controller says that it does not know this job."""
     answer = command.ask(("scontrol", "show", "job", job_id), deadline=QUERY_DEADLINE)
     return not answer.ok and not answer.silent and scontrol.unknown_job(answer.errors + answer.output)
 
@@ -101,7 +97,7 @@ def blocked(job: Job) -> str:
 
 
 def stuck(job: Job) -> str:
-    """Return why a waiting job will never start by itself, by its number, with the fix; or empty."""
+    """Return why a waiting job will never start by itself, with its number and the fix; or empty."""
     if not job.waiting:
         return ""
     reason = pending_reasons.judge(job.reason, job.state)
@@ -111,7 +107,7 @@ def stuck(job: Job) -> str:
 
 
 def limited(job: Job) -> str:
-    """Return a line where a link waits for a limit used up by other jobs, a partition or a node; or empty."""
+    """Return a line where a link waits for a limit, a partition or a node out of service; or empty."""
     if not job.waiting or not _LIMITS.match(job.reason):
         return ""
     return (
@@ -121,7 +117,7 @@ def limited(job: Job) -> str:
 
 
 def held_up(job: Job) -> str:
-    """Return why a waiting link does not start although it could, or empty."""
+    """Return why a waiting link does not start in its turn, or empty."""
     return blocked(job) or limited(job)
 
 
@@ -150,7 +146,7 @@ def as_json(job: Job) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class ChainResult:
-    """Result of starting or stopping: lines to print; `link` is the job submitted or found."""
+    """Result of starting or stopping: lines to print; `link`: the job submitted or found."""
 
     lines: tuple[str, ...]
     changed: bool
@@ -159,15 +155,15 @@ class ChainResult:
 
 
 SLOW_START = 180.0
-"""Seconds that a newer link gets to submit its own successor before an older one does it instead."""
+"""Seconds for a newer link to submit its own successor before an older one does it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuccessionPlan:
     """Plan of a link: submit a successor with these sbatch options (None: do not), cancel these jobs.
 
-    `successor` is the link that waits already. `unseen`: the queue does not even show ourselves, so it
-    shows too little to act on.
+    `successor`: the link that waits already. `unseen`: the queue does not even show this link, so it shows
+    too little to act on.
     """
 
     submit: tuple[str, ...] | None = None
@@ -181,8 +177,8 @@ def decide(
 ) -> SuccessionPlan:
     """Return the plan of link `me`, from the living links of its home.
 
-    `lost`: the controller said that it does not know `me` any more. `every`: tick mode, seconds from one
-    link to the next. Times are seconds since the epoch.
+    `lost`: the controller does not know `me` any more. `every`: in tick mode, seconds between links. Times
+    are seconds since the epoch.
     """
     mine = next((link for link in links if link.raw_id == me), None)
     if mine is None and not lost:
@@ -204,7 +200,7 @@ def decide(
 
 
 def _dependency(mine: Job | None) -> tuple[str, ...]:
-    """Return a dependency on the end of `mine`, or on only its margin being left, whichever comes first.
+    """Return a dependency on the end of `mine`, or on its last margin of walltime, whichever comes first.
 
     `after` alone would wait its full time when `mine` is cancelled. None where the controller lost `mine`:
     then the successor takes over as soon as it runs.
@@ -225,13 +221,13 @@ def _age(link: Job) -> tuple[float, int]:
 
 
 LEAST = 1800.0
-"""Seconds that a link shall run at least: a shorter one waits until the maintenance is over."""
+"""Minimum seconds for a link: a shorter one waits until the maintenance is over."""
 _MAINTENANCE_SHARE = 0.9
 _RESERVATION = re.compile(r"^ReservationName=(?>.*? StartTime=)(\S+) (?>.*? Flags=)(\S*)", re.MULTILINE)
 
 
 def shortest(walltime: float, start: float) -> float:
-    """Return seconds to which a link that starts at `start` or later may be shortened; 0: not at all.
+    """Return the seconds to which a link starting at `start` or later may be shortened; 0: it may not.
 
     0 also where no maintenance window is in its way, or one is too close for any link.
     """

@@ -1,4 +1,4 @@
-"""Stopping the watchdog from outside with all of its jobs: first whatever could take over."""
+"""Stopping of the watchdog with all its jobs, beginning with those that could take over."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _LOOK = 0.5
 
 
 def stop(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> ChainResult:
-    """Stop the watchdog for good; `jobs_go_on`: except the queued jobs of its drop-ins.
+    """Stop the watchdog for good; `jobs_go_on`: keep queued jobs of its drop-ins.
 
     WatchdogError where something is left after 90 seconds, or Slurm does not answer for 30: then the stop
-    mark in home ends it. A finished job that has not left its node by then (an epilog, a dead node) is a
+    marker ends it later. An ended job that has not left its node by then (an epilogue, a dead node) is a
     warning.
     """
-    with contextlib.suppress(OSError):  # a full home: it is ended without the mark
+    with contextlib.suppress(OSError):  # a full disk: it is ended without the marker
         markers.mark_stopped(home, reason, jobs_go_on=jobs_go_on)
     if jobs_go_on:
-        with contextlib.suppress(OSError):  # else the next tick reports the stop, and removes them
+        with contextlib.suppress(OSError):  # otherwise the next tick reports the stop, and removes them
             markers.remove_ticks(home)
     begin = time.monotonic()
     ended: dict[str, str] = {}
@@ -69,25 +69,25 @@ def cancel(home: Home, jobs: Sequence[Job]) -> None:
     mark = link_script.mark_of(home)
     dropped = [job.array_id or job.raw_id for job in jobs if job.comment != mark]
     if dropped:
-        with contextlib.suppress(OSError):  # a full home: it is reported as cancelled then
+        with contextlib.suppress(OSError):  # a full disk: they are reported as cancelled
             markers.note_ended_jobs(home, dropped)
     slurm.scancel([job.handle for job in jobs if job.waiting])
     slurm.scancel([job.handle for job in jobs if not job.waiting and not job.leaving])
 
 
 def _end_jobs(home: Home, ended: dict[str, str], *, dropins: bool) -> list[Job]:
-    """Cancel our own jobs; return those that are left and worth waiting for."""
+    """Cancel this user's jobs; return those that are left and worth waiting for."""
     found = live_links.all_links(home, dropins=dropins)
     mine = [each for each in found if _is_mine(each)]
     ended.update((each.id, f"job {each.id}") for each in mine)
     cancel(home, mine)
     mark = link_script.mark_of(home)
-    alive = any(each.comment == mark for each in found)  # a link of somebody else ends its own drop-ins
+    alive = any(each.comment == mark for each in found)  # another user's link ends its own drop-ins
     return [each for each in found if alive or _is_mine(each)]
 
 
 def _of_others(home: Home) -> tuple[str, ...]:
-    """Return a line for each job of a drop-in that only somebody else can end."""
+    """Return a line for each job of a drop-in that only another user can end."""
     return tuple(
         f"{live_links.describe(each)} ({each.comment.partition(' ')[2]}) goes on: only {each.user} can end it"
         for each in live_links.all_links(home, dropins=True)
@@ -102,7 +102,7 @@ def _is_mine(job: Job) -> bool:
 def _end_process(home: Home, ended: dict[str, str]) -> list[str]:
     """Stop a daemon that is no link; return what is left.
 
-    On another node, or of another user, it sees the stop mark.
+    On another node, or of another user, it sees the stop marker.
     """
     try:
         holder = lease.alive(home)

@@ -1,1 +1,1 @@
-"""`watchdogd doctor`: tries everything that the configuration needs; what is wrong comes with its fix."""
+"""`watchdogd doctor`: tests everything that the configuration needs; each fault has its fix."""

@@ -1,4 +1,4 @@
-"""Slurm: its commands, its controller, accounting, visible users, and the partition of the chain."""
+"""Tests of Slurm: commands, controller, accounting, visible users, and the chain's partition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOOLS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "sinfo")
 
 
 def look(installation: Installation) -> Iterator[Diagnosis]:
-    """Judge Slurm's side of the setup; nothing where Slurm is not used."""
+    """Test Slurm as far as it is used; without it, PBS."""
     if not installation.slurm:
         yield _pbs() if shutil.which("qstat") else fine(TOPIC, "not used here: runs are watched as processes")
         return
@@ -72,12 +72,12 @@ def _accounting(site: Mapping[str, str]) -> Iterator[Diagnosis]:
 
 
 def accounts(site: Mapping[str, str]) -> bool:
-    """Return True where the site keeps accounts of jobs that sacct can read."""
+    """Return whether the site keeps accounting that sacct can read."""
     return site.get("AccountingStorageType", "").rpartition("/")[2] not in ("none", "", "(null)")
 
 
 def judge_accounting(site: Mapping[str, str], trouble: str) -> Diagnosis:
-    """Judge whether the ends of jobs can be reported; `trouble`: why sacct failed."""
+    """Judge whether the ends of jobs can be known; `trouble`: why sacct failed."""
     age = site.get("MinJobAge", "300 sec")
     if not accounts(site):
         text = f"the site keeps no accounting: how a job ended is known for {age} only"
@@ -89,7 +89,7 @@ def judge_accounting(site: Mapping[str, str], trouble: str) -> Diagnosis:
 
 
 def judge_draining(site: Mapping[str, str]) -> Diagnosis:
-    """Report whether the site takes bad nodes out of service itself, by `scontrol show config`."""
+    """Report whether the site drains bad nodes itself, by `scontrol show config`."""
     program, every = site.get("HealthCheckProgram", ""), site.get("HealthCheckInterval", "0")
     if program not in ("", "(null)") and every.split()[:1] != ["0"]:
         states = site.get("HealthCheckNodeState", "ANY")
@@ -103,7 +103,7 @@ def judge_draining(site: Mapping[str, str]) -> Diagnosis:
 
 
 def judge_users(me: str, users: Collection[str], site: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Judge whether we may see the jobs of everybody whose jobs count."""
+    """Judge whether `me` sees the jobs of all users whose jobs count."""
     others = sorted(set(users) - {me})
     hidden = "jobs" in site.get("PrivateData", "").split(",")
     if others and hidden:
@@ -119,14 +119,14 @@ def judge_users(me: str, users: Collection[str], site: Mapping[str, str]) -> Ite
 
 
 def judge_sharing(users: Collection[str], named: Collection[str] | None, group: str) -> Iterator[Diagnosis]:
-    """Warn where the jobs of only some who share home count; `named`: config.toml says whose do."""
+    """Warn where a group shares home but only this user's jobs count; `named`: config.toml names users."""
     if group and not named:
         text = f"{group} shares home, and the jobs of {', '.join(users)} alone count, as who starts it"
         yield warning("users", text, f'set group = "{group}" under [slurm]')
 
 
 def judge_runs(runs: Iterable[Run], users: Collection[str], queued: Iterable[Job]) -> Iterator[Diagnosis]:
-    """Warn of runs without a job that counts, while somebody else has a job of their name."""
+    """Warn of runs without a job that counts, while another user has a job with their name."""
     living = [job for job in queued if not job.own and not job.ended]
     for run in runs:
         whose = {job.user: job.id for job in living if job.name == run.job_name}
@@ -155,7 +155,7 @@ _NAME = "partition under [slurm], or --partition"
 
 
 def look_at_partition(installation: Installation) -> Iterator[Diagnosis]:
-    """Judge the partition, unless Slurm is not used or does not answer (which another piece reports)."""
+    """Test the partition, if Slurm is used and answers (`look` reports otherwise)."""
     if not installation.slurm or not installation.site:
         return
     try:
@@ -182,7 +182,7 @@ def look_at_partition(installation: Installation) -> Iterator[Diagnosis]:
 def judge_partition(
     each: Partition, shown: Mapping[str, str], site: Mapping[str, str]
 ) -> Iterator[Diagnosis]:
-    """Return what `scontrol show partition` shows against it as a place for the chain."""
+    """Yield what makes a partition unsuitable for the chain, by `scontrol show partition`."""
     if shown.get("State", "UP") != "UP":
         yield broken(PARTITION, f"{each.name} is {shown['State']}: it starts no jobs just now", _NAME)
     whole = [
@@ -196,9 +196,8 @@ def judge_partition(
     ]
     if whole:
         text = f"{each.name} gives and bills whole nodes ({', '.join(whole)}): one link takes one"
-        yield warning(
-            PARTITION, text, "name one that shares nodes; else start --mode tick, or run it under cron"
-        )
+        fix = "name one that shares nodes; else start --mode tick, or run it under cron"
+        yield warning(PARTITION, text, fix)
     yield from _submitting(each, shown)
 
 
@@ -210,9 +209,8 @@ def _submitting(each: Partition, shown: Mapping[str, str]) -> Iterator[Diagnosis
     nodes = set(slurmtext.expand_hostlist(shown.get("Nodes", "")))
     if not nodes or nodes - set(slurmtext.expand_hostlist(allowed)):
         text = f"{each.name} takes jobs from {allowed} alone: a link on a node can submit no successor"
-        yield broken(
-            PARTITION, text, "run it outside of Slurm (start --local, cron), or name another partition"
-        )
+        fix = "run it outside of Slurm (start --local, cron), or name another partition"
+        yield broken(PARTITION, text, fix)
 
 
 def _wished_walltime(installation: Installation) -> float | None:
@@ -221,7 +219,7 @@ def _wished_walltime(installation: Installation) -> float | None:
 
 
 def _submission(installation: Installation, walltime: float) -> Diagnosis:
-    """Have sbatch test exactly what `start` would submit, without submitting it."""
+    """Have sbatch test what `start` would submit, without submitting it."""
     form = link_script.link_job(installation.home, installation.config, installation.wish, walltime, 0.0)
     argv = ("sbatch", "--test-only", *form.sbatch_options())
     answer = command.ask(argv, deadline=SBATCH_DEADLINE, stdin=form.script())

@@ -1,4 +1,4 @@
-"""Tests of channels and the heartbeat (reachable from here; nothing is sent), and of their secrets."""
+"""Tests of channels and the heartbeat (nothing is sent), and of secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RELAY = "deliver from a machine that has a way out: watchdogd relay"
 
 
 def look(installation: Installation) -> Iterator[Diagnosis]:
-    """Try each channel, then the heartbeat; unset secrets are reported by another piece."""
+    """Test the channels and the heartbeat; missing secrets are reported by `look_at_secrets`."""
     for name in installation.config.channels:
         yield from _channel(installation, name)
     heartbeat = installation.config.heartbeat
@@ -37,7 +37,7 @@ def look(installation: Installation) -> Iterator[Diagnosis]:
 
 
 def _channel(installation: Installation, name: str) -> Iterator[Diagnosis]:
-    """Yield the result of the channel's own connectivity test."""
+    """Yield the result of a channel's own connectivity test."""
     here = f"under [channels.{name}]"
     try:
         for _, secret in installation.config.channels[name].secrets():
@@ -52,7 +52,7 @@ def _channel(installation: Installation, name: str) -> Iterator[Diagnosis]:
         yield broken("channels", f"{name}: {error.what}", "; or ".join(fix for fix in fixes if fix))
     except ConfigError as error:
         yield broken("channels", f"{name}: {error.what}", error.fix or f"correct its keys {here}")
-    except Exception as error:  # noqa: BLE001 - of another package: the rest is looked at all the same
+    except Exception as error:  # noqa: BLE001 - of another package: the other tests go on
         why = one_line(f"{type(error).__name__}: {error}", 200)
         yield broken("channels", f"{name}: its connectivity test failed within: {why}", "report it there")
     else:
@@ -64,7 +64,7 @@ SECRETS = "secrets"
 
 
 def look_at_secrets(installation: Installation) -> Iterator[Diagnosis]:
-    """Judge each secret by the key under which it stands."""
+    """Judge each secret, named by its key."""
     config = installation.config
     if installation.slurm and installation.site:
         yield from judge_exported(tuple(config.secrets(relayed=False)), installation.site)
@@ -74,7 +74,7 @@ def look_at_secrets(installation: Installation) -> Iterator[Diagnosis]:
 
 
 def judge_exported(secrets: Sequence[tuple[str, Secret]], site: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Warn where the site keeps the environment of links (slurm.conf(5), AccountingStoreFlags)."""
+    """Warn where accounting stores the environment of links (slurm.conf(5), AccountingStoreFlags)."""
     exported = [key for key, secret in secrets if secret.variable]
     if exported and "job_env" in site.get("AccountingStoreFlags", "").lower():
         text = f"the site's accounting keeps the environment of jobs, and so of links: {', '.join(exported)}"
@@ -86,7 +86,7 @@ def judge_secrets(
 ) -> Iterator[Diagnosis]:
     """Judge secrets without showing anything of them.
 
-    `needed` are the keys of those that have to be here (None: all); a relay's may lie elsewhere.
+    `needed`: keys of those that must be here (None: all); a relay's may be elsewhere.
     """
     here = [(key, secret) for key, secret in secrets if needed is None or key in needed]
     found = [finding for key, secret in here for finding in _there(key, secret)]

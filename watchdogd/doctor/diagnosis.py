@@ -1,4 +1,4 @@
-"""A diagnosis, one line of the doctor's table, and the installation that is examined for it."""
+"""A diagnosis, one line of the doctor's table, and the installation that is tested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXIT = {FINE: 0, WARNING: 1, BROKEN: 2}
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One line of the table. `state` is FINE, WARNING or BROKEN; the last two carry a fix."""
+    """Line of the table. `state` is FINE, WARNING or BROKEN; the last two have a fix."""
 
     state: str
     topic: str
@@ -40,7 +40,7 @@ def fine(topic: str, text: str) -> Diagnosis:
 
 
 def warning(topic: str, text: str, fix: str) -> Diagnosis:
-    """Return the diagnosis of something that works, but not as one may expect."""
+    """Return the diagnosis of something that works, but not as expected."""
     return Diagnosis(WARNING, topic, text, fix)
 
 
@@ -54,7 +54,7 @@ def from_json(value: dict[str, Any]) -> Diagnosis:
 
 
 def exit_code(findings: tuple[Diagnosis, ...]) -> int:
-    """Exit code for all diagnoses: 0 all fine, 1 a warning, 2 something broken."""
+    """Return the exit code for all diagnoses: 0 all fine, 1 a warning, 2 something broken."""
     return max((_EXIT[finding.state] for finding in findings), default=0)
 
 
@@ -64,9 +64,9 @@ DEADLINE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The installation under examination.
+    """Installation under test.
 
-    `slurm`: Slurm is to be used; `site`: the keys of `scontrol show config`, none without an answer.
+    `slurm`: Slurm is used; `site`: settings in `scontrol show config`, empty without an answer.
     """
 
     home: Home
@@ -78,7 +78,7 @@ class Installation:
 
     @classmethod
     def of(cls, home: Home, setup: Setup) -> Installation:
-        """Examine this machine; asks the controller once. HomeError where home is broken."""
+        """Examine this machine; ask the controller once. HomeError where home is broken."""
         wish = link_script.remembered(home)[0]
         slurm = bool(shutil.which("squeue")) and wish.mode != "local"
         answer = ask("scontrol", "show", "config") if slurm else None
@@ -91,7 +91,7 @@ class Installation:
 
     @property
     def partition(self) -> str:
-        """The partition as wished or configured; empty: the site's default one."""
+        """Return the partition given to `start` or configured; empty: the site's default."""
         return self.wish.partition or self.config.slurm.partition or ""
 
     def runs(self) -> Sequence[Run]:
@@ -102,5 +102,5 @@ class Installation:
 
 
 def ask(*argv: str, deadline: float = DEADLINE) -> command.Answer:
-    """Run one command in the environment that tools get."""
+    """Run a command with `command.environment`."""
     return command.ask(argv, deadline=deadline)

@@ -1,4 +1,4 @@
-"""The home's storage: rights, file system, locks, free space, clock, and the history in it."""
+"""Tests of home's storage: permissions, file system, locks, free space, clock, and the history in it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from watchdogd.units import format_duration, format_size
 
 TOPIC = "home"
 SKEW_WARN = 5.0
-"""Seconds between this machine's clock and the file server's from which ages of files mislead."""
+"""Seconds between this machine's clock and the file server's from which ages of files are misleading."""
 _MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _LOCAL = frozenset({"overlay", "ext3", "ext4", "xfs", "btrfs"})
 MANY = 50_000
-"""Files of one home that are too many for a quota of inodes, and for a look at them."""
+"""Number of files in a home that is too many for a quota of inodes and for listing them."""
 _LEAST = {BYTES: (10e6, 200e6)}
 _LEAST_FILES = (100.0, 2000.0)
 _MOVE = "move it to a file system that all nodes see: watchdogd --home DIR init"
@@ -89,7 +89,7 @@ def judge_mount(path: str, mount: Mount | None, *, chain: bool) -> Diagnosis:
 def judge_lock(held: bool | None, mount: Mount | None) -> Diagnosis:
     """Judge whether locks work.
 
-    `held`: a second process was refused the lock that we held; None: locking itself failed.
+    `held`: a second process was refused the lock; None: locking itself failed.
     """
     if held:
         return fine(TOPIC, "a lock holds against a second process")
@@ -99,7 +99,7 @@ def judge_lock(held: bool | None, mount: Mount | None) -> Diagnosis:
 
 
 def judge_skew(skew: float) -> Diagnosis:
-    """Judge the seconds by which the file server's clock is ahead of ours."""
+    """Judge the seconds by which the file server's clock is ahead of this machine's."""
     if abs(skew) < SKEW_WARN:
         return fine("clock", "this machine and the file server agree on the time")
     ahead = "ahead of" if skew > 0 else "behind"
@@ -108,7 +108,7 @@ def judge_skew(skew: float) -> Diagnosis:
 
 
 def files_of(home: Path) -> dict[str, int]:
-    """Count the files of each folder of home, down to the bottom, MANY at most; "" is home itself."""
+    """Count the files in each folder of home, MANY at most; "" is home itself."""
     counts: dict[str, int] = {}
     for folder, _, names in os.walk(home):
         top = os.path.relpath(folder, home).partition("/")[0].strip(".")
@@ -119,7 +119,7 @@ def files_of(home: Path) -> dict[str, int]:
 
 
 def judge_files(counts: Mapping[str, int]) -> Diagnosis:
-    """Judge how many inodes watchdogd's own folders hold."""
+    """Judge the number of files in watchdogd's own folders."""
     most = sorted(counts, key=lambda name: -counts[name])[:3]
     number = sum(counts.values())
     shown = ", ".join(f"{counts[name]:,} in {name or 'home itself'}" for name in most if counts[name])
@@ -132,7 +132,7 @@ def judge_files(counts: Mapping[str, int]) -> Diagnosis:
 
 
 def judge_room(limits: Sequence[StorageLimit]) -> Iterator[Diagnosis]:
-    """Judge the room for the history and the logs, in bytes and inodes."""
+    """Judge the free space for the history and the logs, in bytes and inodes."""
     said = []
     for limit in limits:
         bad, few = _LEAST.get(limit.kind, _LEAST_FILES)
@@ -147,7 +147,7 @@ def judge_room(limits: Sequence[StorageLimit]) -> Iterator[Diagnosis]:
 
 
 def _lock(path: Path) -> bool | None:
-    """Return True where our lock keeps another process out, as SQLite needs it (POSIX locks).
+    """Return whether a lock keeps another process out, as SQLite needs it (POSIX locks).
 
     None where the file system refuses locks.
     """
@@ -164,7 +164,7 @@ HISTORY = "history"
 
 
 def look_at_history(installation: Installation) -> Iterator[Diagnosis]:
-    """Open the history as verbs do that only look; a first start makes it."""
+    """Open the history read-only; the first start creates it."""
     try:
         Store.open(installation.config.history.url, installation.home, owner=False).close()
     except NoHistoryError:

@@ -1,6 +1,6 @@
-"""A shared home from its members' side: they can reach it, read what they need, and submit requests.
+"""Tests of a shared home for its members: whether they can enter it, read what they need, and submit.
 
-It is judged by the rights of each file and folder for real members, so that the owner, who may do
+Judged by the permissions of each file and folder for the group's real members, so that the owner, who may do
 everything, learns in advance what will not work for them.
 """
 
@@ -21,7 +21,7 @@ from watchdogd.system import account
 TOPIC = "members"
 READ, WRITE, SEARCH = 4, 2, 1
 MOST = 50
-"""Members who are looked at: a group may hold a whole site."""
+"""Maximum members tested: a group may include a whole site."""
 _NAMED = 3
 _ACL = "system.posix_acl_access"
 _LETTERS = ((READ, "r"), (WRITE, "w"), (SEARCH, "x"))
@@ -29,7 +29,7 @@ _LETTERS = ((READ, "r"), (WRITE, "w"), (SEARCH, "x"))
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """Somebody of the group: the name, the user's id and the ids of all groups that the user is in."""
+    """Member of the group: name, user id, and ids of all the user's groups."""
 
     name: str
     uid: int
@@ -38,7 +38,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class PathRights:
-    """A file or folder with its owner, group and mode; `acl`: it has further rights that are not read."""
+    """File or folder with owner, group and mode; `acl`: it has further permissions that are not read."""
 
     path: str
     uid: int
@@ -48,7 +48,7 @@ class PathRights:
 
     @classmethod
     def of(cls, path: str) -> PathRights | None:
-        """Return the rights of a path; None where it cannot be looked at."""
+        """Return the permissions of a path; None where it cannot be examined."""
         try:
             found = os.stat(path)
             return cls(path, found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode), _ACL in _extras(path))
@@ -56,7 +56,7 @@ class PathRights:
             return None
 
     def gives(self, member: GroupMember) -> int:
-        """Return the rights that a member has here (READ, WRITE, SEARCH)."""
+        """Return a member's permissions here (READ, WRITE, SEARCH)."""
         if self.acl or member.uid == 0:
             return READ | WRITE | SEARCH
         shift = 6 if member.uid == self.uid else 3 if self.gid in member.groups else 0
@@ -64,7 +64,7 @@ class PathRights:
 
 
 def look(installation: Installation) -> Iterator[Diagnosis]:
-    """Judge a shared home for its members; nothing where it is private."""
+    """Test a shared home for its members; nothing where it is private."""
     home, wished = installation.home, installation.config.daemon.group
     if home.group is None:
         if wished:
@@ -81,7 +81,7 @@ def look(installation: Installation) -> Iterator[Diagnosis]:
 def found_in(home: Home, group: int, secrets: dict[str, str] | None = None) -> Iterator[Diagnosis]:
     """Yield what members of the group cannot do in this home, or that they can do everything.
 
-    `secrets` are files by the keys of config.toml under which they stand.
+    `secrets`: files of secrets, by their keys in config.toml.
     """
     crowd = members(group, home.path.stat().st_uid)
     bad = [*_way(home, crowd, group), *_inside(home, crowd, group)]
@@ -93,9 +93,9 @@ def found_in(home: Home, group: int, secrets: dict[str, str] | None = None) -> I
 
 
 def members(group: int, owner: int) -> tuple[GroupMember, ...]:
-    """Return the members of the group beside the owner of home, `MOST` of them at most.
+    """Return the group's members other than home's owner, `MOST` at most.
 
-    Where the group lists nobody else, one without a name stands for whoever may be in it.
+    Where it lists nobody else, one without a name stands for those who may be in it.
     """
     found = []
     for name in sorted(account.group_members(group)):
@@ -112,7 +112,7 @@ def members(group: int, owner: int) -> tuple[GroupMember, ...]:
 
 
 def way(places: Iterable[PathRights], crowd: Sequence[GroupMember], group: int) -> Iterator[Diagnosis]:
-    """Warn of folders above home that somebody cannot pass."""
+    """Warn of folders above home that members cannot pass."""
     for place in places:
         kept_out = [member.name for member in crowd if not place.gives(member) & SEARCH]
         if kept_out:
@@ -123,7 +123,7 @@ def way(places: Iterable[PathRights], crowd: Sequence[GroupMember], group: int) 
 def needs(
     place: PathRights, right: int, crowd: Sequence[GroupMember], group: int, what: str
 ) -> Iterator[Diagnosis]:
-    """Warn where somebody lacks this right at a place of home; `what` they cannot do without it."""
+    """Warn where members lack a right to a path in home; `what`: what they cannot do without it."""
     without = [member.name for member in crowd if place.gives(member) & right != right]
     if without:
         yield warning(
@@ -132,7 +132,7 @@ def needs(
 
 
 def secret(key: str, path: str, crowd: Sequence[GroupMember], group: int) -> Iterator[Diagnosis]:
-    """Warn of a secret's file that not all can read: those who cannot are unable to start the watchdog."""
+    """Warn of a secret's file that some members cannot read: they cannot start the watchdog."""
     places = [each for each in map(PathRights.of, (path, *_above(path))) if each]
     without = [
         member.name
@@ -166,7 +166,7 @@ def _inside(home: Home, crowd: Sequence[GroupMember], group: int) -> Iterator[Di
 
 
 def _above(path: str) -> Iterator[str]:
-    """Yield the folders above, the nearest first."""
+    """Yield the folders above, nearest first."""
     while (folder := os.path.dirname(path)) != path:
         yield folder
         path = folder
@@ -175,12 +175,12 @@ def _above(path: str) -> Iterator[str]:
 def _extras(path: str) -> list[str]:
     try:
         return os.listxattr(path)
-    except OSError:  # this file system knows none
+    except OSError:  # the file system has no extended attributes
         return []
 
 
 def _chmod(place: PathRights, group: int, right: int) -> str:
-    """Return the command that gives the group this right, and who may run it."""
+    """Return the command that gives the group this right, and who must run it."""
     letters = "".join(letter for bit, letter in _LETTERS if right & bit)
     path = shlex.quote(place.path)
     if place.gid == group:

@@ -1,7 +1,7 @@
-"""The same examination as a short job on the partition, where the daemon will run.
+"""The doctor's tests as a short job on the partition where the daemon will run.
 
-A node that does not see home can write nothing there for us to read: so the job tests what needs neither
-home nor Python, and reports by its exit code what is missing.
+A node that does not see home cannot write a report there: so the job script first tests what needs neither
+home nor Python, and reports by its exit code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.system.smallfile import parse_json, read_plain
 
 LACKING = 32
-"""The exit code is this and the sum of what is missing: below 128, from where on codes stand for signals."""
+"""Exit code to which bits for what is missing are added: below 128, where codes of signals begin."""
 _NO_HOME, _NOT_WRITTEN, _NO_PYTHON, _NO_SLURM, _NO_SBATCH = 1, 2, 4, 8, 16
 _SCRIPT = Template(
     """#!/bin/bash
@@ -47,7 +47,7 @@ exit $$((32 + lacks))
 
 
 def job_script(home: Path, python: str, said: Path, wrong: Path, options: Sequence[str]) -> str:
-    """Return the job: the examination into `said`, its errors into `wrong`; `options` are those of a link."""
+    """Return the job script: the report goes to `said`, errors to `wrong`; `options` are a link's."""
     words = {"home": home, "python": python, "said": said, "wrong": wrong}
     quoted = {name: shlex.quote(str(value)) for name, value in words.items()}
     return _SCRIPT.substitute(quoted, options=shlex.join(options))
@@ -84,15 +84,15 @@ def judge_exit(code: int, node: str, home: Path, python: str) -> Iterator[Diagno
 
 
 WALLTIME = 300.0
-"""Seconds that the job asks for."""
+"""Seconds that the job requests."""
 _SEEN_LATE = 20.0
-"""Seconds after which a node's file is on this one at the latest (NFS keeps attributes for a while)."""
+"""Seconds until a node's file is visible here at the latest (NFS caches attributes)."""
 _LOOK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """Diagnoses that came back, and from where; `whole`: all that can be tried was tried there."""
+    """Diagnoses from the job, and where it ran; `whole`: all tests could be done there."""
 
     findings: tuple[Diagnosis, ...]
     where: str
@@ -100,15 +100,15 @@ class PartitionReport:
 
 
 def run(installation: Installation, patience: float) -> PartitionReport:
-    """Submit the job, wait `patience` seconds at most for its end, and read what it found.
+    """Submit the job, wait `patience` seconds at most for its end, and return its report.
 
-    SlurmError where it is refused. Nothing of it is left behind, whatever happens.
+    SlurmError where it is refused. It leaves nothing behind.
     """
     token = secrets.token_hex(4)
     said, wrong = (installation.home.logs / f"doctor-{token}.{end}" for end in ("json", "err"))
     form = link_script.link_job(installation.home, installation.config, installation.wish, WALLTIME, 0.0)
     mark = f"{form.mark} doctor {token}"
-    # not below home: where a node cannot open its output, a job ends before it could say anything
+    # not in home: where a node cannot open its output, a job ends before it could report
     unseen = ("--output=/dev/null", "--error=/dev/null")
     script = job_script(installation.home.path, sys.executable, said, wrong, form.sbatch_options(*unseen))
     own = ("--job-name=watchdogd-doctor", f"--comment={mark}", *unseen)
@@ -128,7 +128,7 @@ def run(installation: Installation, patience: float) -> PartitionReport:
 
 
 def _exit_code(job_id: str) -> tuple[int, str]:
-    """Return the job's exit code and node while the controller remembers them; else 0 and empty."""
+    """Return the job's exit code and node while the controller has them; else 0 and empty."""
     shown = ask("scontrol", "show", "job", job_id).output
     return scontrol.exit_codes(shown).get(job_id, (0, 0))[0], scontrol.host(shown)
 

@@ -1,4 +1,4 @@
-"""Runner of all tests at once, each with a deadline: a hang is reported like a fault."""
+"""Runner of all tests at once, each with a deadline, so that a hang is reported as a fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from watchdogd.home.layout import Home
 Piece = Callable[[Installation], Iterator[Diagnosis]]
 
 DEADLINE = 60.0
-"""Seconds for all pieces; they run side by side."""
+"""Seconds for all tests, which run in parallel."""
 PIECES: Mapping[str, Piece] = {
     "config": watched.look_at_config,
     "home": home_storage.look,
@@ -31,12 +31,12 @@ PIECES: Mapping[str, Piece] = {
     "plugins": watched.look_at_plugins,
     "tools": tools.look,
 }
-"""Topic → what tries it, in the order of the table."""
+"""Tests by topic, in the order of the table."""
 
 
 @dataclass(slots=True)
 class _Trial:
-    """One test on a thread that is left behind where it hangs."""
+    """Test on a thread that is left behind where it hangs."""
 
     topic: str
     piece: Piece
@@ -59,14 +59,14 @@ class _Trial:
         except OSError as error:
             what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             self.found.append(broken(self.topic, what, "correct its rights or the path"))
-        except BaseException as error:  # noqa: BLE001 - a fault of ours: raised again by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again by `examine`
             self.error = error
 
 
 def examine(
     home: Home, pieces: Mapping[str, Piece] = PIECES, deadline: float = DEADLINE
 ) -> tuple[Diagnosis, ...]:
-    """Run all tests. A broken configuration is then the only finding. HomeError where there is no home."""
+    """Run all tests. A broken configuration is the only finding then. HomeError where there is no home."""
     try:
         setup = Setup.load(home)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Survey of this machine, and taking a live Slurm job under watch: the job and its table in config.toml."""
+"""Survey of this machine for `init`, and adding a live Slurm job to config.toml for `watch`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class AdoptedRun:
-    """A run to be added: its name and the values of its table.
+    """Run to be added to config.toml: its name and the values of its table.
 
-    `user` is the owner of the jobs, whoever watches; `log` is empty where none is kept, `gpus` is 0 where
-    the job has none or the number is unknown; `backend` is empty for the usual one.
+    `user`: owner of the jobs; `log`: empty where there is none; `gpus`: 0 where there are none or the number
+    is unknown; `backend`: empty for the usual one.
     """
 
     name: str
@@ -62,9 +62,9 @@ class AdoptedRun:
 
 
 def choose(jobs: Iterable[Job], wanted: str, me: str) -> Job:
-    """Return the living job with this id (also an array's) or name: one that runs, else the newest.
+    """Return the live job with this id (also an array's) or name: a running one, else the newest.
 
-    WatchdogError, with the nearest name, where there is none, or where several people have one of that name.
+    WatchdogError, with the nearest name, where there is none, or where several users have one of that name.
     """
     living = [job for job in jobs if not job.ended]
     foreign = [job for job in living if not job.own]
@@ -88,7 +88,7 @@ def choose(jobs: Iterable[Job], wanted: str, me: str) -> Job:
 
 
 def run_name(job_name: str, taken: Collection[str]) -> str:
-    """Return a run's name that is easy to type: the job's, a dash for all but letters, digits, `.`, `_`."""
+    """Return a run's name that is easy to type: the job's, with a dash for special characters."""
     plain = re.sub(r"-{2,}", "-", re.sub(r"[^\w.-]", "-", job_name)).strip("-.") or "run"
     names = chain([plain], (f"{plain}-{number}" for number in count(2)))
     return next(name for name in names if name not in taken)
@@ -113,34 +113,34 @@ def add(home: Home, adopted: AdoptedRun) -> None:
 
 
 def append(home: Home, table: str) -> None:
-    """Append a table to config.toml: comments, order and rights stay; what was there stays valid.
+    """Append a table to config.toml; comments, order and permissions are kept.
 
-    ConfigError where the file is broken already, or would be; HomeError where it cannot be written.
+    ConfigError where the file is or would be broken; HomeError where it cannot be written.
     """
     path = home.config.resolve()
     for _ in range(_TRIES):
         before = config_text(home)
         after = appended(before, table)
         Setup.of(parse(after, home.config), home)
-        if config_text(home) == before:  # nobody wrote meanwhile
+        if config_text(home) == before:  # nobody else wrote meanwhile
             return _replace_config(str(path), after)
     raise HomeError(f"{path} is being edited all the time: try again")
 
 
 def appended(text: str, table: str) -> str:
-    """Return `text` with a table at its end, in its own kind of line ends."""
+    """Return `text` with a table at its end, with the same kind of line ends."""
     end = "\r\n" if "\r\n" in text else "\n"
     gap = "" if not text else end if text.endswith("\n") else end * 2
     return text + gap + table.replace("\n", end)
 
 
 def toml_key(name: str) -> str:
-    """Return a key as TOML has it: bare where it may be, else quoted."""
+    """Return a TOML key, quoted if necessary."""
     return name if _BARE.fullmatch(name) else toml_string(name)
 
 
 def toml_string(text: str) -> str:
-    """Return a basic string of TOML, which is JSON's but for DEL (TOML 1.0, "String")."""
+    """Return a TOML basic string, which is JSON's except for DEL (TOML 1.0, "String")."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -153,7 +153,7 @@ def _on_one_line(adopted: AdoptedRun) -> str:
 
 
 def config_text(home: Home) -> str:
-    """Return config.toml as it is. HomeError, ConfigError."""
+    """Return config.toml's text. HomeError, ConfigError."""
     try:
         return home.config.read_bytes().decode("utf-8")
     except OSError as error:
@@ -163,7 +163,7 @@ def config_text(home: Home) -> str:
 
 
 def _replace_config(path: str, text: str) -> None:
-    """Replace the file in one step, with the rights that it has."""
+    """Replace the file atomically, keeping its permissions."""
     try:
         found = os.stat(path)
         replace_file(path, text, found.st_mode & 0o777, found.st_gid, durable=True)
@@ -179,17 +179,17 @@ def gpus_of(counts: Sequence[int]) -> int:
 QUOTA_TOOLS = ("lfs", "mmlsquota", "beegfs-ctl", "quota")
 GPU_TOOLS = ("rocm-smi", "amd-smi", "nvidia-smi")
 PLACES = ("SCRATCH", "WORK", "PROJECT")
-"""Variables by which sites name their large file systems."""
+"""Environment variables by which sites name their large file systems."""
 _SURVEY_DEADLINE = 10.0
 _PATIENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Findings; empty where there is nothing. `slurm_trouble`: why Slurm does not answer.
+    """Findings of the survey. `slurm_trouble`: why Slurm does not answer.
 
-    `places`: what SCRATCH and the like name, by the variable's name in small letters. `partition`: what a
-    person chose for the chain, or empty.
+    `places`: folders named by SCRATCH and similar variables, by the variable's name in lower case.
+    `partition`: the user's choice for the chain, or empty.
     """
 
     partitions: tuple[Partition, ...] = ()
@@ -205,7 +205,7 @@ class Survey:
 
     @property
     def cpu_partition(self) -> Partition | None:
-        """The chosen partition, else where a chain costs least: no GPUs or whole nodes, the default first."""
+        """Return the chosen partition, or the cheapest: without GPUs or whole nodes, the default first."""
         if self.partition:
             return next(each for each in self.partitions if each.name == self.partition)
         cheap = [partition for partition in self.partitions if not partition.gpus]
@@ -213,7 +213,7 @@ class Survey:
 
 
 def survey() -> Survey:
-    """Examine this machine; takes a few seconds at most, and never fails."""
+    """Examine this machine within seconds; never fails."""
     backend = commands.here()
     slurm = backend == "slurm"
     partitions, trouble = _partitions() if slurm else ((), "")
@@ -236,24 +236,13 @@ def _partitions() -> tuple[tuple[Partition, ...], str]:
 
 
 def _accounts() -> tuple[str, ...]:
-    answer = command.ask(
-        [
-            "sacctmgr",
-            "--noheader",
-            "--parsable2",
-            "show",
-            "assoc",
-            "where",
-            "user=" + own_name(),
-            "format=account",
-        ],
-        deadline=_SURVEY_DEADLINE,
-    )
+    fields = ("--noheader", "--parsable2", "show", "assoc", "where", f"user={own_name()}", "format=account")
+    answer = command.ask(["sacctmgr", *fields], deadline=_SURVEY_DEADLINE)
     return tuple(dict.fromkeys(answer.output.split())) if answer.ok else ()
 
 
 def _places() -> dict[str, str]:
-    """Return folders that the variables name, and that answer."""
+    """Return folders that these variables name, and that answer."""
     patient = BoundedIO("a file system", deadline=_PATIENCE)
     found = {}
     for name in PLACES:

@@ -1,4 +1,4 @@
-"""Tools for looking into runs: GPU tools, py-spy and what the kernel lets it do, cron."""
+"""Tests of tools: GPU tools, py-spy and the kernel's limits for it, cron."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ def _gpus(installation: Installation) -> Iterator[Diagnosis]:
 
 
 def _privileged() -> bool:
-    """Return True where this process has CAP_SYS_PTRACE (bit 19 of CapEff, capabilities(7))."""
+    """Return whether this process has CAP_SYS_PTRACE (bit 19 of CapEff, capabilities(7))."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return bool(found and int(found[1], 16) >> 19 & 1)
 
 
 def _boxed() -> bool:
-    """Return True in a container, whose rights may be fewer than its user's."""
+    """Return whether this is a container, which may have fewer rights than its user."""
     marks = (Path("/.dockerenv"), Path("/run/.containerenv"), Path("/.singularity.d"))
     return any(mark.exists() for mark in marks)
 
 
 def judge_stacks(spy: bool, scope: str, *, privileged: bool = False, boxed: bool = False) -> Diagnosis:
-    """Judge whether `stacks` works here; `scope` is kernel.yama.ptrace_scope, empty where there is none.
+    """Judge whether `stacks` works here; `scope`: kernel.yama.ptrace_scope, empty where there is none.
 
-    `privileged`: CAP_SYS_PTRACE lets it attach to all but where the scope is 3. `boxed`: inside a container.
+    `privileged`: CAP_SYS_PTRACE, which permits attaching unless the scope is 3. `boxed`: in a container.
     """
     if not spy:
         return warning("stacks", f"{MISSING.what}: a hang is reported without stacks", MISSING.fix)
@@ -75,7 +75,7 @@ def judge_stacks(spy: bool, scope: str, *, privileged: bool = False, boxed: bool
 
 
 def judge_cron(table: str, *, alive: bool) -> Diagnosis:
-    """Warn where nothing but cron or systemd could start the watchdog again after a reboot without Slurm."""
+    """Warn where neither Slurm, cron nor systemd would start the watchdog after a reboot."""
     lines = [line for line in split_lines(table) if "watchdogd" in line and not line.lstrip().startswith("#")]
     if any(verb in line for line in lines for verb in (" tick", " ensure")):
         return fine("cron", "crontab has a line for it")

@@ -1,4 +1,4 @@
-"""Diagnoses of what config.toml watches: files of runs, disks and their quotas, plugins and drop-ins."""
+"""Tests of what config.toml watches: files of runs, disks and their quotas, plugins and drop-ins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RUNS = "runs"
 
 
 def look_at_runs(installation: Installation) -> Iterator[Diagnosis]:
-    """Judge each run of the configuration; one line where nothing is wrong with it."""
+    """Test each configured run; one line where nothing is wrong."""
     yield from _shared(installation)
     for run in installation.runs():
         section = installation.config.runs[run.name]
@@ -39,7 +39,7 @@ def look_at_runs(installation: Installation) -> Iterator[Diagnosis]:
 
 
 def _shared(installation: Installation) -> Iterator[Diagnosis]:
-    """Warn of runs that read the same log: lines of one would hide that the other hangs."""
+    """Warn of runs that read the same log: lines of one would hide a hang of the other."""
     readers: dict[str, list[str]] = {}
     for name, section in installation.config.runs.items():
         if section.log:
@@ -69,11 +69,11 @@ def _run(installation: Installation, run: Run, section: RunSection) -> Iterator[
 
 
 def _recorder(installation: Installation, run: Run) -> list[Diagnosis]:
-    """Judge whether PyTorch's Flight Recorder in the ranks of its live job will be of use."""
+    """Judge whether PyTorch's Flight Recorder is usable in the ranks of the run's live job."""
     try:
         live = live_job.locate(run, slurm_users(installation.config))
     except WatchdogError:
-        return []  # none runs
+        return []  # no job runs
     ranks = [each for node in look_at(live.run, live.jobs).nodes for each in node.processes]
     several = [each.env for each in ranks if (count(each.env.get("WORLD_SIZE")) or len(ranks)) > 1]
     lacking = dict.fromkeys(filter(None, map(flight_recorder.lacking, several)))
@@ -97,7 +97,7 @@ def log_of(name: str, pattern: str, key: str) -> Diagnosis | None:
 
 
 def writable(name: str, folder: str) -> Diagnosis | None:
-    """Return what is wrong with a folder in which files are to be made, or None."""
+    """Return why no files can be created in a folder, or None."""
     if not os.path.isdir(folder):
         return broken(RUNS, f"{name}: there is no folder {folder} for its switches", f"mkdir -p {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -145,7 +145,7 @@ CONFIG = "config"
 
 
 def look_at_config(installation: Installation) -> Iterator[Diagnosis]:
-    """Judge a configuration that loads: something is watched, and somebody is notified."""
+    """Judge a valid configuration: whether anything is watched, and anybody notified."""
     config = installation.config
     parts = (("check", installation.setup.checks), ("run", config.runs), ("disk", config.disks))
     counts = ", ".join(f"{len(found)} {what}{'' if len(found) == 1 else 's'}" for what, found in parts)
@@ -167,7 +167,7 @@ PLUGINS = "plugins"
 
 
 def look_at_plugins(installation: Installation) -> Iterator[Diagnosis]:
-    """Judge the plugins of home and of packages, and the drop-ins in cron.*/."""
+    """Test the plugins of home and of packages, and the drop-ins in cron.*/."""
     bad = skipped(installation.setup.catalog.values())
     for entry in bad:
         yield broken(PLUGINS, f"{entry.name} ({entry.origin}): {entry.skipped}", "fix or remove it")

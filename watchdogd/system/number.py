@@ -66,7 +66,7 @@ def needed(number: Number | None) -> Number:
 
 
 def moment(text: str, form: str = "") -> float | None:
-    """Return seconds since the epoch of an ISO 8601 time, or of one in strptime's `form`; local without an offset.
+    """Return seconds since the epoch of an ISO 8601 time, or one in strptime's `form`; local without offset.
 
     A leap second counts as the one before. None where it is no time, or beyond the clock's range.
     """
