@@ -148,7 +148,11 @@ def _age(
         told = Result(status, line, metrics).saying(newest, where, rule, advice=_WHETHER_IT_SAVES)
         return told.dated(now - sum(lost))
     if age < late:
-        return Result(Status.OK, newest, metrics).saying(where).ending("a checkpoint came", newest)
+        return (
+            Result(Status.OK, newest, metrics)
+            .saying(where)
+            .ending("a checkpoint came", f"it is {units.age(now - came)} old")
+        )
     line = f"no checkpoint for {units.age(age)} of work (one every {units.age(every)})"
     facts = [where]
     if works.job:

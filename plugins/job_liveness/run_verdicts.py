@@ -215,7 +215,7 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
         return _beside(stop, situation, "but ").saying(*_last_lines(history)).of_kind(STOPPED)
     if history.resting and not theirs:
         line = "the kill switch is cleared; the run is expected again once a job of it was seen"
-        return Result(Status.OK, line, quiet=True).ending("kill switch cleared")
+        return Result(Status.OK, line, quiet=True).ending("kill switch cleared", "the run is expected again")
     if theirs and (history.resting or _goes_on(situation, history)):
         return _not_counted(situation)
     looked_at = situation.snapshot.taken_at

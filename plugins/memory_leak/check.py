@@ -246,7 +246,7 @@ def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tu
             line, f"{speed}{_most(held)}", advice=[_RELIEF]
         )
     fine = ok(line, subject=node, details=details, **figures)
-    return fine.ending(f"{node}: memory again", f"{format_size(held.left)} left")
+    return fine.ending(f"{node}: enough memory again", f"{format_size(held.left)} left")
 
 
 _RELIEF = Advice("Save and restart before the kernel ends it; fewer workers of its data loaders hold less.")

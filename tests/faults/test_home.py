@@ -158,7 +158,7 @@ def test_home_is_moved_away_and_comes_back(watched: Watched) -> None:
     assert watched.daemon.poll() is None
     away.rename(watched.home)
     watched.wait_resolved("run-17")
-    watched.wait_told("RESOLVED", "home is fine again")
+    watched.wait_told("RESOLVED", "home can be written again")
     wait_until(lambda: watched.verb("status").returncode == 0, 60, "status says that all is well")
 
 

@@ -44,7 +44,7 @@ def test_a_home_that_is_taken_to_pieces(tmp_path: Path, endpoint: WebServer) -> 
         assert status.returncode == 2, status.stdout
         assert "status.json is a folder, and a file belongs there: mv " in status.stdout
         (home / "status.json").rmdir()
-        rig.wait_told("[RESOLVED] bloom-watch: home is fine again")
+        rig.wait_told("[RESOLVED] bloom-watch: the watchdog's home can be written again")
 
         with moved(home / "config.toml"):
             os.mkfifo(home / "config.toml")
@@ -52,7 +52,7 @@ def test_a_home_that_is_taken_to_pieces(tmp_path: Path, endpoint: WebServer) -> 
                 "[WARNING] bloom-watch", "config.toml not taken: it cannot be read: it is no plain file"
             )
             (home / "config.toml").unlink()
-        rig.wait_told("[RESOLVED] bloom-watch: config is fine again")
+        rig.wait_told("[RESOLVED] bloom-watch: config.toml is correct again")
 
         shutil.rmtree(home / "logs")
         wait_until((home / "logs").exists, 60, "the folder of logs is made anew")

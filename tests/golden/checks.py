@@ -593,4 +593,9 @@ def itself() -> Said:
         if each.status is not Status.OK:
             check = DELIVERY if each.subject == "delivery" else SELF
             yield f"trouble with {each.subject}", seen(check, each)
+    monitor.troubles |= dict.fromkeys(TROUBLES, "")
+    for each in monitor._of_troubles(None):
+        if each.status is Status.OK and each.subject in TROUBLES:
+            check = DELIVERY if each.subject == "delivery" else SELF
+            yield f"no trouble with {each.subject}", seen(check, each, LATER)
     yield "a plugin is not used", monitor._of_plugins(_unusable())

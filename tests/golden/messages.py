@@ -173,7 +173,9 @@ def comings_and_goings(folder: Path) -> Events:
         {"jobs": (checks.job(),)}, {"endings": (checks.end(state="COMPLETED", exit_code=0),)},
         switch=KillSwitch(START, "alice", "wrong learning rate"),
     )[""]  # fmt: skip
-    cleared = Result(Status.OK, "the run is expected again", quiet=True).ending("kill switch cleared")
+    cleared = Result(Status.OK, "the run is expected again", quiet=True).ending(
+        "kill switch cleared", "the run is expected again"
+    )
     unjudged = Result(Status.OK, "not judged", quiet=True)
     stalled = checks.lines(folder, checks.STEPS, minutes=4)[""]
     for name, begun, result in (

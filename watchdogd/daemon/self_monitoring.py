@@ -55,6 +55,22 @@ ADVICE = {
     "pulse": (Advice("Correct [pulse] in config.toml, or what lies at its path."),),
 }
 """Advice on a trouble, by subject."""
+AGAIN = {
+    "engine": "alerts go out again",
+    "history": "events are recorded again",
+    "config": "config.toml is correct again",
+    "channels": "all channels can be used again",
+    "answers": "answers can be read again",
+    "delivery": "all channels deliver again",
+    "workers": "no process hangs any more",
+    "chain": "the next watchdog job is queued again",
+    "home": "the watchdog's home can be written again",
+    "inbox": "acknowledgements are taken in again",
+    "drop-ins": "new drop-ins are taken up again",
+    "publishing": "the page can be written again",
+    "pulse": "the pulse file is updated again",
+}
+"""End of a trouble, by subject."""
 MEANWHILE = {
     "history": "alerts still go out; what happens meanwhile may be missing later",
     "workers": "the file system that it waits for may not answer",
@@ -117,7 +133,7 @@ class SelfMonitoring:
                 said = said.saying(f"this job watches until {ends}, and nobody after it")
             if text and subject in self.began:
                 said = said.dated(self.began[subject])
-            yield _pathless(said).ending(f"{subject} is fine again")
+            yield _pathless(said).ending(AGAIN.get(subject, f"{subject} is fine again"))
 
     def _of_plugins(self, unusable: tuple[Problem, ...]) -> Result:
         """Return the result on unusable plugins: somebody relies on them."""

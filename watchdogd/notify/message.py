@@ -262,8 +262,7 @@ def _replies(group: Sequence[IncidentEvent], command: str) -> str:
     if len(numbers) > SHOWN:
         commands.append(f"{command} incidents")
     quiet = f"{command} silence {_quoted(open_now[0].target)} --for 2h"
-    then = " (watchdogd then leaves it to you)" if any(event.upcoming for event in group) else ""
-    work, silence = f"Once you work on it{then}:", f"To hear no more of it for 2h{then}:"
+    work, silence = "Once you work on it:", "To hear no more of it for 2h:"
     return "\n".join([work, verbatim("\n".join(commands)), silence, verbatim(quiet)])
 
 
@@ -294,7 +293,8 @@ def _watcher(rules: MessageRules, group: Sequence[IncidentEvent]) -> str:
     host = f" on {one_line(rules.host)}" if rules.host else ""
     about = f" {event.incident.subject}" if event.incident and event.incident.subject else ""
     number = f", incident {event.incident.id}" if event.incident else ""
-    return f"Seen by {one_line(rules.name)}{host}; check {one_line(event.check + about, 200)}{number}"
+    verb = "Done" if event.label == "ACTION" else "Seen"
+    return f"{verb} by {one_line(rules.name)}{host}; check {one_line(event.check + about, 200)}{number}"
 
 
 def _item(event: IncidentEvent) -> Item:
