@@ -1,1 +1,1 @@
-"""`watchdogd demo`: a small training, a small disk and a real daemon, played on a stage that is removed."""
+"""`watchdogd demo`: a small training, a small disk and a real daemon in a temporary home."""

@@ -1,7 +1,6 @@
-"""The little disk of the demo: a folder with a budget of bytes and inodes, as a project's quota is one.
+"""Small disk of the demo: a folder with a budget of bytes and inodes, like a project's quota.
 
-`python -m watchdogd.demo.disk FOLDER` measures it and prints the JSON that `quota = { command = [...] }`
-asks for.
+`python -m watchdogd.demo.disk FOLDER` measures it and prints the JSON for `quota = { command = [...] }`.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ NEARLY_FULL = 0.97
 
 
 def usage(folder: Path) -> tuple[int, int]:
-    """Bytes and inodes of what lies below `folder`; of a folder itself the inode alone, whatever its size.
+    """Return bytes and inodes used below `folder`; a folder itself counts as an inode only.
 
-    What vanishes meanwhile does not count.
+    Files that vanish meanwhile do not count.
     """
     used = inodes = 0
     for path in folder.rglob("*"):
@@ -34,7 +33,7 @@ def usage(folder: Path) -> tuple[int, int]:
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder and use three quarters of its budget: an older checkpoint, and a dataset's files."""
+    """Create the folder and use three quarters of its budget: an old checkpoint, and a dataset's files."""
     (folder / "dataset").mkdir(parents=True)
     for number in range(INODES * 3 // 4):
         (folder / "dataset" / f"{number:04d}").touch()
@@ -42,7 +41,7 @@ def prepare(folder: Path) -> None:
 
 
 def fill_bytes(folder: Path) -> None:
-    """Write one large file, until there is nearly no room."""
+    """Write one large file that leaves nearly no space."""
     used, _ = usage(folder)
     _write(folder / "core.4711", round(NEARLY_FULL * BYTES) - used)
 
@@ -52,7 +51,7 @@ def free_bytes(folder: Path) -> None:
 
 
 def fill_inodes(folder: Path) -> None:
-    """Make many small files, until hardly another one may be made."""
+    """Create many small files that leave nearly no inodes."""
     _, inodes = usage(folder)
     (folder / "cache").mkdir()
     for number in range(round(NEARLY_FULL * INODES) - inodes - 1):
@@ -70,7 +69,7 @@ def _write(path: Path, size: int) -> None:
 
 
 def main(folder: Path) -> None:
-    """Print what is used of what, as one JSON object."""
+    """Print used and limit of bytes and inodes, as one JSON object."""
     used, inodes = usage(folder)
     row = {"used_bytes": used, "limit_bytes": BYTES, "used_inodes": inodes, "limit_inodes": INODES}
     print(json.dumps({"name": "project quota", **row}))

@@ -1,4 +1,4 @@
-"""The viewer's screen: a line for everything that happens, and on a terminal a live table below them."""
+"""Screen of the demo: a line for each event, and on a terminal a live table below them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ STYLES = {
 
 
 LEFT = 8
-"""Columns of the left edge: a step's number, a prompt, the time of day."""
+"""Columns of the left margin: a step's number, a prompt, the time of day."""
 NAME = 20
-"""Columns of what a row of the table is about."""
+"""Columns of a table row's name."""
 
 
 class Screen:
-    """Lines on `console`, and where that is a terminal which can move its cursor, a live table below them.
+    """Lines on `console` and, on a terminal with a movable cursor, a live table below them.
 
-    `home` is left out of what the table shows.
+    `home` is left out of paths in the table.
     """
 
     def __init__(self, console: Console, home: str) -> None:
@@ -63,12 +63,12 @@ class Screen:
         self._row("", Text(f"waits for {awaited}", "dim"))
 
     def done(self, lines: Sequence[str]) -> None:
-        """Show what was done: the command, and what it printed."""
+        """Show what was done: the command, and its output."""
         for index, text in enumerate(lines):
             self._row("" if index else "$", Text(text, "cyan"))
 
     def show(self, view: StageView) -> None:
-        """Alerts that are new, and the table as it is now."""
+        """Show new alerts, and the present table."""
         for alert in view.alerts[self._shown :]:
             self._row(alert.clock, _headline(alert))
         self._shown = len(view.alerts)
@@ -76,20 +76,20 @@ class Screen:
             self._live.update(self._table(view), refresh=True)
 
     def seen(self, seconds: float, proof: Sequence[str]) -> None:
-        """Show that a step came about, and the lines that prove it."""
+        """Show that a step has succeeded, and the lines that prove it."""
         for text in proof:
             self._row("", Text(f"| {text.strip()}", "dim"))
         self._row("", Text(f"seen after {seconds:.1f} s", "green"))
 
     def _row(self, left: str, text: Text) -> None:
-        """Text that keeps to its own side where it wraps."""
+        """Print text that keeps its indentation where it wraps."""
         for line in text.wrap(self._console, self._console.width - LEFT - 1):
             line.rstrip()
             self._console.print(Text.assemble(left.rjust(LEFT), " ", line))
             left = ""
 
     def _table(self, view: StageView) -> Group:
-        """Return the daemon's last result of each check."""
+        """Return the table of each check's last result."""
         rows = Table(box=None, padding=(0, 1, 0, 0), show_header=False, expand=True)
         rows.add_column(width=NAME, no_wrap=True)
         rows.add_column(width=LEFT)

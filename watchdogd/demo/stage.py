@@ -1,6 +1,6 @@
-"""The demo's stage: a temporary home with a training, a little disk and a real daemon.
+"""Stage of the demo: a temporary home with a training, a small disk and a real daemon.
 
-The daemon posts its alerts to a webhook of this machine. Leaving the stage ends every process and removes
+The daemon posts its alerts to a webhook on this machine. Leaving the stage ends every process and removes
 every file.
 """
 
@@ -35,7 +35,7 @@ from watchdogd.system.text import paragraphs
 
 @dataclass(frozen=True, slots=True)
 class PostedAlert:
-    """One message: its first line, all that is below it, when it happened, and which subjects it names."""
+    """Message: first line, body, time, and the subjects that it names."""
 
     status: str
     target: str
@@ -57,13 +57,13 @@ class PostedAlert:
 
     @property
     def evidence(self) -> tuple[str, ...]:
-        """The lines that are shown as they are, such as those of a log, without commands to type."""
+        """Return its verbatim lines, such as those of a log, without commands."""
         shown = (text.splitlines() for verbatim, text in paragraphs(self.body) if verbatim)
         return tuple(line for lines in shown for line in lines if not line.startswith("watchdogd "))
 
 
 class Mailbox:
-    """A server on loopback that keeps what it is sent; its `alerts` are all so far, oldest first."""
+    """Server on loopback that keeps the `alerts` sent to it, oldest first."""
 
     def __init__(self) -> None:
         self._alerts: list[PostedAlert] = []
@@ -77,7 +77,7 @@ class Mailbox:
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
-                """Nobody reads it."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -89,7 +89,7 @@ class Mailbox:
 
     @property
     def alerts(self) -> tuple[PostedAlert, ...]:
-        """The alerts so far, oldest first."""
+        """Return the alerts so far, oldest first."""
         return tuple(self._alerts)
 
     def close(self) -> None:
@@ -125,21 +125,21 @@ warn_inodes_free = "20"
 crit_inodes_free = "10"
 """
 GONE = 15.0
-"""Seconds that the kernel gets to end what was killed."""
+"""Seconds for the kernel to end killed processes."""
 _VERB = 60.0
-"""Seconds that one verb may take on a machine that is busy."""
+"""Maximum seconds for one verb on a busy machine."""
 
 
 class BrokenError(WatchdogError):
-    """Something on the stage ended that should not have: the text says what, and its last words."""
+    """A process on the stage ended unexpectedly: the text says which, with its last words."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageView:
-    """View of the stage at one moment.
+    """State of the stage at one moment.
 
-    `status` is what `watchdogd status --json` prints. `fine_for`: seconds for which every check has been
-    OK. `exit_code` is the training's, None while it lives. `log`: the last lines of its log.
+    `status`: output of `watchdogd status --json`. `fine_for`: seconds for which every check has been OK.
+    `exit_code`: the training's, None while it lives. `log`: last lines of its log.
     """
 
     status: dict[str, Any] = field(default_factory=dict)
@@ -150,9 +150,9 @@ class StageView:
 
 
 class Stage:
-    """The home and what runs in it; `with` makes all of it, and takes it away.
+    """Home and its processes; `with` creates and removes them.
 
-    `read_status`: what `watchdogd status --json` prints of a home.
+    `read_status`: returns the output of `watchdogd status --json` for a home.
     """
 
     def __init__(self, read_status: Callable[[Home], dict[str, Any]]) -> None:
@@ -165,7 +165,7 @@ class Stage:
         self.home = Home(Path(tempfile.mkdtemp(prefix="watchdogd-demo-")).resolve())
         try:
             self._build()
-        except BaseException:  # whatever it was, it is raised again: no process or folder stays behind
+        except BaseException:  # raised again; no process or folder is left
             self._clear()
             raise
         return self
@@ -179,7 +179,7 @@ class Stage:
 
     @property
     def worker(self) -> psutil.Process:
-        """The process that trains, below its launcher."""
+        """Return the process that trains, below its launcher."""
         return psutil.Process(self._training.pid).children()[0]
 
     def verb(self, *words: str) -> str:
@@ -259,7 +259,7 @@ class Stage:
         return lines[-1] if lines else "it said nothing"
 
     def _clear(self) -> None:
-        """Nothing here has to end well, so all of it ends at once."""
+        """End all processes and remove the home."""
         self._mailbox.close()
         left = [each for child in self._children if child.poll() is None for each in _frozen(child.pid)]
         for process in left:
@@ -272,7 +272,7 @@ class Stage:
 
 
 def _frozen(pid: int) -> list[psutil.Process]:
-    """Return a process and all below it, each stopped before its children are listed: none is missed."""
+    """Return a process and its descendants, each stopped before its children are listed."""
     try:
         process = psutil.Process(pid)
         process.suspend()

@@ -1,4 +1,4 @@
-"""The story: what is done to the stage, step by step, and the alert that each step waits for."""
+"""Story of the demo: the steps, and the alert that each one waits for."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from watchdogd.plugin import STOPPED
 QUIET = 4.0
 """Seconds without any fault or message that count as healthy."""
 PATIENCE = 60.0
-"""Seconds that a step waits: it takes ten at most on an idle machine."""
+"""Seconds that a step may take; on an idle machine it takes ten at most."""
 READING = 3.0
-"""Seconds between two steps, for whoever watches."""
+"""Seconds between two steps, for the reader."""
 LOOK = 0.2
 
 
 class UnseenError(WatchdogError):
-    """A step did not come about: the text says which, and what was waited for."""
+    """A step failed: the text says which, and what was awaited."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoStep:
-    """One step: `act` does it and returns what to show of that; then `seen` is asked until it is true.
+    """Step: `act` does it and returns lines to show; then `seen` is called until it returns True.
 
-    `awaited` says in words what `seen` looks for. `seen` gets the alerts since the step began, and what is
-    to be seen now. `proof` picks lines to show once it was seen.
+    `awaited` describes what `seen` looks for in the alerts since the step began and in the present view.
+    `proof` picks lines to show afterwards.
     """
 
     caption: str
@@ -53,25 +53,25 @@ def alerted(
 
 
 def healthy(alerts: Sequence[PostedAlert], view: StageView) -> bool:
-    """Return True where all checks have been OK for a while, and no alert came."""
+    """Return whether all checks have been OK for a while, and no alert came."""
     return not alerts and view.fine_for >= QUIET
 
 
 def hung(alerts: Sequence[PostedAlert], view: StageView) -> bool:
-    """Return True where the hang is reported with the last lines of the log."""
+    """Return whether the hang is reported with the last lines of the log."""
     shown = {line for alert in alerts for line in alert.evidence}
     return alerted("CRITICAL", RUN)(alerts, view) and not shown.isdisjoint(view.log)
 
 
 def stopped(alerts: Sequence[PostedAlert], view: StageView) -> bool:
-    """Return True where the training saved and left well, and that is reported as a stop on request."""
+    """Return whether the training saved and exited well, and is reported as stopped on request."""
     saved = any(line.startswith("saved ") for line in view.log)
     known = any(seen.get("kind") == STOPPED for seen in view.status.get("checks", ()))
     return saved and view.exit_code == 0 and known and alerted("WARNING", RUN)(alerts, view)
 
 
 def evidence(alerts: Sequence[PostedAlert], _view: StageView) -> Sequence[str]:
-    """Return the end of the log as the message brings it."""
+    """Return the end of the log as in the message."""
     critical = next(alert for alert in alerts if alert.status == "CRITICAL")
     return critical.evidence[-4:]
 
@@ -156,9 +156,9 @@ STEPS = (
 
 
 def play(stage: Stage, screen: Screen, pause: Callable[[float], None]) -> None:
-    """Play all steps, in order. UnseenError where one does not come about.
+    """Play all steps in order. UnseenError where one fails.
 
-    `pause` waits for so many seconds, and may raise to end it all.
+    `pause` waits for so many seconds, and may raise to end the demo.
     """
     for number, step in enumerate(STEPS, 1):
         screen.begin(number, len(STEPS), step.caption, step.awaited)
@@ -169,7 +169,7 @@ def play(stage: Stage, screen: Screen, pause: Callable[[float], None]) -> None:
 
 
 def _play(stage: Stage, step: DemoStep, screen: Screen, pause: Callable[[float], None]) -> None:
-    """One step. TimeoutError where what it waits for does not come."""
+    """Play one step. TimeoutError where its result does not come."""
     begin = time.monotonic()
     before = len(stage.look().alerts)
     screen.done(step.act(stage))
@@ -187,7 +187,7 @@ def _play(stage: Stage, step: DemoStep, screen: Screen, pause: Callable[[float],
 
 
 def _rest(stage: Stage, screen: Screen, pause: Callable[[float], None]) -> None:
-    """Time to read; the screen lives on."""
+    """Give time to read, while the screen stays live."""
     end = time.monotonic() + READING
     while time.monotonic() < end:
         pause(LOOK)

@@ -1,8 +1,8 @@
-"""The training of the demo: `python -m watchdogd.demo.toy_training FOLDER DISK`.
+"""Training of the demo: `python -m watchdogd.demo.toy_training FOLDER DISK`.
 
-Real, if small: it fits a line to noisy points, a batch an iteration, writes its log to FOLDER/train.log and
-saves its weights on DISK. As under torchrun, the process in FOLDER/train.pid is a launcher, which lives on
-while its worker hangs; both end with the demo, even where that is killed with SIGKILL.
+A real, small one: it fits a line to noisy points, a batch an iteration, logs to FOLDER/train.log and saves
+its weights on DISK. As under torchrun, the process in FOLDER/train.pid is a launcher, which lives on while
+its worker hangs; both end with the demo, even if that is killed with SIGKILL.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Let the kernel send this process signal `number` when its parent ends, prctl(2).
+    """Have the kernel send this process signal `number` when its parent ends, prctl(2).
 
-    Linux alone; where the C library has no prctl, nothing is done: the parent's own tidying has to do.
+    Linux only; without prctl nothing is done, and the parent cleans up.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
@@ -34,16 +34,16 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
 
 RUN = "run-17"
 PACE = 0.25
-"""Seconds that an iteration takes."""
+"""Seconds of an iteration."""
 ITERATIONS = 4000
 RATE = 0.05
 BATCH = 8
 SLOPE, OFFSET, NOISE = 3.0, -1.0, 0.1
-"""What there is to learn."""
+"""Parameters of the data."""
 
 
 class LinearModel:
-    """The model: a line, fitted by gradient descent on its mean squared error."""
+    """Model: a line, fitted by gradient descent on its mean squared error."""
 
     def __init__(self) -> None:
         self.slope = 0.0
@@ -56,20 +56,20 @@ class LinearModel:
         return sum(error * error for _, error in errors) / len(points)
 
     def save(self, path: Path) -> None:
-        """Write the weights, whole or not at all."""
+        """Write the weights atomically."""
         draft = path.with_suffix(".new")
         draft.write_text(json.dumps({"slope": self.slope, "offset": self.offset}) + "\n")
         draft.replace(path)
 
 
 def batch() -> list[tuple[float, float]]:
-    """Points near the line, drawn anew."""
+    """Return new random points near the line."""
     xs = [random.uniform(-1.0, 1.0) for _ in range(BATCH)]  # noqa: S311 - data, no secret
     return [(x, SLOPE * x + OFFSET + random.gauss(0.0, NOISE)) for x in xs]
 
 
 def train(log: TextIO, disk: Path) -> None:
-    """Train as README shows it, until all is done or the Guard says stop."""
+    """Train as in README, until all is done or the Guard says stop."""
     guard = Guard(RUN)
     guard.exit_if_stopped()
     model = LinearModel()
@@ -89,7 +89,7 @@ def train(log: TextIO, disk: Path) -> None:
 
 
 def main(folder: Path, disk: Path) -> int:
-    """Start the worker and wait for it; returns its exit code."""
+    """Start the worker and wait for it; return its exit code."""
     worker = os.fork()
     if worker == 0:
         end_with_parent()

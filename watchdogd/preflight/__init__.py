@@ -1,1 +1,1 @@
-"""A look at a job's nodes before its training starts."""
+"""Preflight: tests of a job's nodes before its training starts."""

@@ -1,9 +1,9 @@
-"""Cores on which each rank of a job may run: whether they are its own and near its GPU. Pure.
+"""CPU affinity of a job's ranks: whether each has its own cores, near its GPU. Pure.
 
-SCRIPT runs as the training will, with the same `srun` options, and prints a line a rank: its mask, the GPUs
-that it sees and the cores near each. They come from sysfs or, where sysfs does not know those of NVIDIA's
-GPUs, from `nvidia-smi topo -m`. On MI250X nodes that show one NUMA domain the order of LUMI and Frontier is
-known (MI250X_FIRST): the first GCD is near the cores from 48 on, not near core 0.
+SCRIPT runs with the training's own `srun` options, and prints a line for each rank: its mask, the GPUs that
+it sees and the cores near each. These come from sysfs or, where sysfs does not know them for NVIDIA's GPUs,
+from `nvidia-smi topo -m`. On MI250X nodes with a single NUMA domain the order of LUMI and Frontier is used
+(MI250X_FIRST): the first GCD is near cores 48 and up, not near core 0.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ printf '@@ rank %s %s %s %s %s|%s%s\n' "$SLURM_PROCID" "$SLURM_LOCALID" "${SLURM
 TOPIC = "affinity"
 MI250X = "0x7408"
 MI250X_FIRST = (48, 56, 16, 24, 0, 8, 32, 40)
-"""The first of the eight cores near each GCD of an MI250X node."""
+"""First of the eight cores near each GCD of an MI250X node."""
 _RANK = re.compile(
     r"^(?: *\d+: )?@@ rank (\d+) (\d+) (\S+) ([\d,-]+) ([^\s|]*)\|([\d,\- ]*)(.*)$", re.MULTILINE
 )
 _TOPO = re.compile(r"GPU([0-9]++)\t(?:[^\tA-Z]*+[A-Z][^\t]*+\t)*+ *([0-9,-]+)")
-"""A row of `nvidia-smi topo -m`: CPU Affinity is the first column behind the matrix, of numbers alone."""
+"""Row of `nvidia-smi topo -m`: CPU Affinity is the first column after the matrix that has numbers only."""
 _UNUSED = 0.25
-"""Share of a node's cores that no rank may use, from which that is told."""
+"""Share of a node's cores that no rank uses, from which that is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankGpu:
-    """A GPU as a rank sees it: its address on the bus (or `GPU3`), the cores near it, its kind, its UUID."""
+    """GPU as a rank sees it: address on the bus (or `GPU3`), nearby cores, device id, UUID."""
 
     bus: str
     near: Cpus = frozenset()
@@ -75,7 +75,7 @@ class RankGpu:
 
 @dataclass(frozen=True, slots=True)
 class RankBinding:
-    """A rank: its number, that on its node, its mask, and the GPU that is its own, where that is known."""
+    """Rank: global number, number on its node, CPU mask, and its own GPU, where that is known."""
 
     number: int
     local: int
@@ -86,7 +86,7 @@ class RankBinding:
 
 @dataclass(frozen=True, slots=True)
 class NodeBinding:
-    """Ranks of one node, its GPUs in order, the threads that the job has, the core of each thread."""
+    """Ranks of one node, its GPUs in order, the job's CPUs, and the core of each CPU."""
 
     ranks: tuple[RankBinding, ...]
     gpus: tuple[RankGpu, ...]
@@ -94,12 +94,12 @@ class NodeBinding:
     core_of: Mapping[int, int]
 
     def cores(self, cpus: Iterable[int]) -> set[int]:
-        """Return the cores of these threads, each by its first one."""
+        """Return the cores of these CPUs, each by its first CPU."""
         return {self.core_of.get(cpu, cpu) for cpu in cpus}
 
 
 def cpus(text: str) -> Cpus:
-    """Return the numbers of `0-3,8`."""
+    """Return the numbers in `0-3,8`."""
     found: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -109,9 +109,10 @@ def cpus(text: str) -> Cpus:
 
 
 def read(text: str, given: Mapping[str, Cpus], most: int | None = None) -> dict[str, NodeBinding]:
-    """Return the ranks by node from what SCRIPT printed; `given`: the threads that the job has on each.
+    """Parse SCRIPT's output into ranks by node; `given`: the job's CPUs on each.
 
-    Where these are more than the job asked for (`most`), Slurm confines no job there: the ranks' own count.
+    Where these are more than the job requested (`most`), Slurm does not confine it: then the ranks' own
+    count.
     """
     lines = sorted(_RANK.findall(text), key=lambda each: digits(each[0]))
     nodes = defaultdict[str, list[tuple[str, ...]]](list)
@@ -155,9 +156,9 @@ def _seen(text: str) -> tuple[RankGpu, ...]:
 
 
 def _own(visible: str, local: int, seen: Sequence[RankGpu], lines: Sequence[object]) -> RankGpu | None:
-    """Return the GPU that a rank computes on, by what it may see; of several that of its local number.
+    """Return the GPU that a rank computes on: the one visible to it, or of several that of its local number.
 
-    A launcher such as torchrun starts several workers in one rank: which GPU is whose is not known then.
+    A launcher such as torchrun starts several workers in one rank: then it is unknown.
     """
     named = [each for each in visible.strip(",").split(",") if each] if visible != "-" else []
     usable = [gpu for each in named if (gpu := _named(each, seen))] if visible != "-" else list(seen)
@@ -173,7 +174,7 @@ def _named(name: str, seen: Sequence[RankGpu]) -> RankGpu | None:
 
 
 def _placed(gpus: tuple[RankGpu, ...]) -> tuple[RankGpu, ...]:
-    """Return the GPUs with the cores near them; of MI250X that are near all of them by the known order."""
+    """Return the GPUs with nearby cores; for MI250X without NUMA domains in the known order."""
     known = len(gpus) == len(MI250X_FIRST) and {gpu.device for gpu in gpus} == {MI250X}
     if not known or len({gpu.near for gpu in gpus}) > 1:
         return gpus
@@ -181,14 +182,11 @@ def _placed(gpus: tuple[RankGpu, ...]) -> tuple[RankGpu, ...]:
     return tuple(replace(gpu, near=frozenset(each)) for gpu, each in zip(gpus, near, strict=True))
 
 
-# Judging.
-
-
 def judge(nodes: Mapping[str, NodeBinding], *, stated: bool = True) -> Iterator[Finding]:
-    """Judge the ranks of all nodes; nodes that are alike are told once, with their table.
+    """Judge the ranks of all nodes; equal nodes share one finding and its table.
 
-    `stated`: the script says how its srun starts them. Where it does not, it may start them otherwise than a
-    plain srun does, and nothing of this stops the job.
+    `stated`: srun's options are known. Without, the training may be started otherwise, so nothing here stops
+    the job.
     """
     alike = defaultdict[object, list[str]](list)
     for name, node in nodes.items():
@@ -213,7 +211,7 @@ def _judged(names: str, node: NodeBinding) -> Finding:
 
 
 def _well(node: NodeBinding) -> str:
-    """Put in words that nothing is wrong."""
+    """Describe a node without faults."""
     count, cores = len(node.ranks), len(node.cores(node.ranks[0].cpus))
     if count == 1:
         return f"its rank may use {cores} cores"
@@ -224,7 +222,7 @@ def _well(node: NodeBinding) -> str:
 
 
 def _crowded(node: NodeBinding) -> str:
-    """Return how many ranks crowd on too few cores, where the job has enough of these."""
+    """Describe more ranks than cores, if the job has enough cores; else empty."""
     used = node.cores(cpu for rank in node.ranks for cpu in rank.cpus)
     if len(used) >= len(node.ranks) or len(node.cores(node.given)) < len(node.ranks):
         return ""
@@ -244,7 +242,7 @@ def _overlaps(node: NodeBinding) -> Iterator[str]:
 
 
 def _domains(node: NodeBinding) -> int:
-    """Return the different sets of cores that are near its GPUs."""
+    """Return the number of different sets of cores near its GPUs."""
     return len({gpu.near for gpu in node.gpus if gpu.near})
 
 
@@ -272,7 +270,7 @@ def _ranks(found: list[int], one: str, more: str) -> str:
 
 
 def table(node: NodeBinding) -> Iterator[str]:
-    """Yield a line a rank: its cores, its GPU, the cores near that one."""
+    """Yield a line for each rank: its cores, its GPU, the cores near that."""
     rows = [("rank", "may run on", "GPU", "cores near it", ""), *(_row(rank, node) for rank in node.ranks)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -287,7 +285,7 @@ def _row(rank: RankBinding, node: NodeBinding) -> tuple[str, ...]:
 
 
 def advice(node: NodeBinding) -> Iterator[str]:
-    """Yield what the training's srun should say: the mask of each local rank, or which GPU is whose."""
+    """Yield options for the training's srun: the mask of each local rank, or the GPU of each."""
     masks = best_masks(node)
     if masks:
         yield f"right: srun --cpu-bind=mask_cpu:{','.join(masks)} ..."
@@ -300,7 +298,7 @@ def advice(node: NodeBinding) -> Iterator[str]:
 
 
 def shares(node: NodeBinding) -> dict[str, Cpus]:
-    """Return the job's cores near each GPU; GPUs near the same cores divide them in their order."""
+    """Return the job's cores near each GPU; GPUs near the same cores divide them in order."""
     found: dict[str, Cpus] = {}
     for near in {gpu.near for gpu in node.gpus}:
         buses = [gpu.bus for gpu in node.gpus if gpu.near == near]
@@ -313,9 +311,9 @@ def shares(node: NodeBinding) -> dict[str, Cpus]:
 
 
 def best_masks(node: NodeBinding) -> list[str]:
-    """Return a mask for each local rank, in order; none where a GPU, or what is near it, is not known.
+    """Return a mask for each local rank; none where a GPU or its nearby cores are unknown.
 
-    Second threads of a core are left out where no rank has them now: `--hint=nomultithread`.
+    Second threads of a core are left out if no rank has them now (`--hint=nomultithread`).
     """
     near = shares(node)
     threads = any(len(node.cores(rank.cpus)) < len(rank.cpus) for rank in node.ranks)
@@ -330,7 +328,7 @@ def best_masks(node: NodeBinding) -> list[str]:
 
 
 def gpu_order(node: NodeBinding) -> list[int]:
-    """Return the GPU whose cores each local rank has, where each has those of another one; else nothing."""
+    """Return the GPU near each local rank's cores, if the ranks merely have each other's; else nothing."""
     near = list(shares(node).items())
     numbers = {gpu.bus: at for at, gpu in enumerate(node.gpus)}
     order = [

@@ -1,7 +1,7 @@
-"""Test of a job's GPUs before it starts: a small allocation on each, an all-reduce across nodes.
+"""Trial of a job's GPUs before it starts: a small computation on each, an all-reduce across nodes.
 
 It uses the training's own PyTorch, that of the job script's `python3`; without one nothing is tested, and
-that is reported. One process a node: PROGRAM prints what it found in lines that `read` parses.
+that is reported. PROGRAM runs once a node, and prints lines that `read` parses.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if len(sys.argv) > 1:
     except Exception as error:
         say("reduce", "fail", line(error))
 """
-"""Its arguments, where an all-reduce is asked for: the first node, a port, and seconds."""
+"""Its arguments, for an all-reduce: the first node, a port, and seconds."""
 TOPIC = "trial"
 _GPU = re.compile(r"^@@ gpu (\d+) (ok|fail) ?(.*)$", re.MULTILINE)
 _TORCH = re.compile(r"^@@ torch (missing )?(.*)$", re.MULTILINE)
@@ -64,10 +64,10 @@ _REDUCE = re.compile(r"^@@ reduce (ok|fail) ?(.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Result of one node. `torch` is its version, `missing` why there is none; `faults` are by GPU.
+    """Result of one node. `torch`: its version; `missing`: why there is none; `faults`: by GPU.
 
-    `reduced` is the seconds that an all-reduce of 64 MiB took, `broken` why it failed; neither: not asked, or
-    it did not get so far.
+    `reduced`: seconds for an all-reduce of 64 MiB; `broken`: why it failed; neither: not requested or not
+    reached.
     """
 
     torch: str = ""
@@ -80,7 +80,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Results of all nodes, reasons of those without an answer, and whether an all-reduce was asked for."""
+    """Results by node, reasons of silent nodes, and whether an all-reduce was requested."""
 
     nodes: Mapping[str, Tried]
     silent: Mapping[str, str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Trial:
 
 
 def read(text: str) -> Tried:
-    """Return what PROGRAM printed on one node."""
+    """Parse PROGRAM's output of one node."""
     torch, reduce, gpus = _TORCH.search(text), _REDUCE.search(text), _GPU.findall(text)
     well = reduce is not None and reduce[1] == "ok"
     return Tried(
@@ -103,7 +103,7 @@ def read(text: str) -> Tried:
 
 
 def judge(trial: Trial, gpus: int | None) -> Iterator[Finding]:
-    """Judge what of it stops the job. `gpus` are those that each node should have, None or 0: none."""
+    """Judge which results stop the job. `gpus`: number that each node should have; None or 0: none."""
     if trial.trouble:
         yield Finding(Status.WARNING, TOPIC, f"nothing could be tried: {trial.trouble}")
         return

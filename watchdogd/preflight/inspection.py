@@ -1,4 +1,4 @@
-"""Looking at the job that this process is in: the edge of preflight. One deadline for all nodes together."""
+"""Inspection of the job that this process is in, with one deadline for all nodes."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ for path; do
     fi
 done
 """
-"""Its arguments are folders: what is free in each, in KiB, after a file could be made there."""
+"""Its arguments are folders; it prints the free KiB of each, after a test file could be created there."""
 _DISK = re.compile(r"^@@ (?:free (\d+) (.+)|fail (.+?): (.*))$", re.MULTILINE)
 _CPUS = re.compile(r"^@@ cpus\s+(\S+)", re.MULTILINE)
 _SIZED = 3
-"""So many of the newest checkpoints show what one needs."""
+"""Number of newest checkpoints from which the size of one is estimated."""
 
 
 def this_job() -> Job:
-    """Return the Slurm job that this process is in. UsageError where it is in none."""
+    """Return the Slurm job of this process. UsageError where it is in none."""
     raw_id, nodes = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_JOB_NODELIST")
     if not raw_id or not nodes:
         raise UsageError("preflight belongs into a job script: SLURM_JOB_ID is not set here")
@@ -64,15 +64,15 @@ def this_job() -> Job:
 
 
 def hosts_of_job() -> tuple[str, ...]:
-    """Return the nodes of the Slurm job that this process is in; none where it is in none."""
+    """Return the nodes of this process's Slurm job; none outside a job."""
     return slurmtext.expand_hostlist(os.environ.get("SLURM_JOB_NODELIST", ""))
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchState:
-    """State of a run's switches: who stopped or finished it, who wants it to save, why that is not known.
+    """State of a run's switches; empty fields where nothing is set.
 
-    Each is empty where nobody did.
+    `stopped`: who stopped or finished it; `save_switch`: who set that; `unread`: why the state is unknown.
     """
 
     stopped: str = ""
@@ -89,7 +89,7 @@ def facts(
     gpus: bool,
     deadline: float,
 ) -> Facts:
-    """Everything that is judged. Never raises for what a node, a disk or a tool does."""
+    """Return all facts to be judged. Never raises because of a node, a disk or a tool."""
     job = this_job() if run.backend == "slurm" else None
     hosts = slurmtext.expand_hostlist(job.nodes) if job else (socket.gethostname(),)
     until = time.monotonic() + deadline
@@ -116,9 +116,10 @@ def facts(
 def ranks(
     given: Mapping[str, frozenset[int]], options: Sequence[str], deadline: float
 ) -> dict[str, NodeBinding] | str:
-    """Return the ranks of the job by node, started as `srun OPTIONS` will start the training, or why not.
+    """Return the ranks of the job by node, started by `srun OPTIONS` like the training, or why not.
 
-    It inherits what Slurm set in the job script, as that srun does. Inside of a step there is no other one.
+    It inherits Slurm's variables of the job script, as the training's srun does. Empty inside a step, which
+    cannot start another.
     """
     if os.environ.get("SLURM_STEP_ID", "").isdecimal():
         return {}
@@ -135,7 +136,7 @@ def ranks(
 
 
 def tried(run: Run, python: str, *, reduce: bool, deadline: float) -> Trial:
-    """Try a small allocation on each GPU, and an all-reduce across the nodes where `reduce`. Never raises."""
+    """Try a small computation on each GPU, and with `reduce` an all-reduce across nodes. Never raises."""
     job = this_job() if run.backend == "slurm" else None
     hosts = slurmtext.expand_hostlist(job.nodes) if job else ("localhost",)
     own = job.raw_id if job else str(os.getpid())
@@ -151,13 +152,13 @@ def tried(run: Run, python: str, *, reduce: bool, deadline: float) -> Trial:
 
 
 def given_cpus() -> int | None:
-    """Return the cores that Slurm gave: to this task where it is one of srun's, else on this node."""
+    """Return the cores assigned by Slurm: to this task if srun started it, else on this node."""
     in_task = os.environ.get("SLURM_STEP_ID", "").isdecimal()
     return _number("SLURM_CPUS_PER_TASK" if in_task else "SLURM_CPUS_ON_NODE")
 
 
 def read_disks(node: str, text: str) -> Iterator[NodeDisk]:
-    """Yield the disks of a node from what NODE_SCRIPT printed."""
+    """Parse the disks of a node in NODE_SCRIPT's output."""
     for free, path, refused, said in _DISK.findall(text):
         if path:
             yield NodeDisk(node, path, digits(free) * 1024)
@@ -166,7 +167,7 @@ def read_disks(node: str, text: str) -> Iterator[NodeDisk]:
 
 
 def read_cpus(text: str) -> frozenset[int]:
-    """Return the CPUs that the job has on a node from what NODE_SCRIPT printed."""
+    """Parse the job's CPUs on a node in NODE_SCRIPT's output."""
     match = _CPUS.search(text)
     return affinity.cpus(match[1]) if match else frozenset()
 
@@ -183,7 +184,7 @@ def _heard(
 
 
 def _started(heard: node_steps.NodeOutputs) -> node_steps.NodeOutputs:
-    """Return what was heard; where not even our own node answers, steps cannot be started at all."""
+    """Return the outputs; where not even this node answers, the trouble that steps cannot be started."""
     if heard.texts or heard.trouble or not heard.silent:
         return heard
     return node_steps.NodeOutputs(trouble=f"no step can be started: {next(iter(heard.silent.values()))}")
@@ -192,7 +193,7 @@ def _started(heard: node_steps.NodeOutputs) -> node_steps.NodeOutputs:
 def _gpus(
     run: Run, job: Job | None, heard: node_steps.NodeOutputs, until: float
 ) -> tuple[tuple[GpuNode, ...], str]:
-    """Return the GPUs of all nodes that answered, or why none can be seen."""
+    """Return the GPUs of all nodes that answered, or why there are none."""
     here = job or Job("", "", run.name, "", "RUNNING")
     left = max(until - time.monotonic(), 5.0)
     seen = query_gpus(run, here, deadline=left, now=time.time(), skip=tuple(heard.silent))
@@ -200,7 +201,7 @@ def _gpus(
 
 
 def switches_of(home: Home, name: str, patient: BoundedIO) -> SwitchState:
-    """Return the switches of a run, and the mark that it is finished. Never raises."""
+    """Return the state of a run's switches and of its finished mark. Never raises."""
     try:
         return patient.attempt(partial(_switches, home, name))
     except (WatchdogError, OSError) as error:
@@ -208,7 +209,7 @@ def switches_of(home: Home, name: str, patient: BoundedIO) -> SwitchState:
 
 
 def suspects_of(home: Home, name: str, patient: BoundedIO) -> Mapping[str, str]:
-    """Return the nodes under suspicion for a run, and why; none where nobody can say. Never raises."""
+    """Return the nodes under suspicion for a run, with reasons; none where they are unknown. Never raises."""
     try:
         found = patient.attempt(partial(suspect_nodes.excluded, home, name, time.time(), None))
     except (WatchdogError, OSError):
@@ -227,7 +228,7 @@ def _switches(home: Home, name: str) -> SwitchState:
 
 
 def _room(pattern: str) -> Room:
-    """Return the tightest limit where checkpoints go, and the median size of the last ones."""
+    """Return the tightest limit for checkpoints, and the median size of the last ones."""
     folder = _folder(pattern)
     try:
         sizes = [
@@ -255,7 +256,7 @@ def _free(folder: str) -> float:
 
 
 def _quotas(folder: str) -> list[tuple[str, float]]:
-    """Return what quotas leave, where the file system has a tool for them; one that fails is left out."""
+    """Return the free bytes of quotas, where the file system has a tool for them; failures are ignored."""
     mount = mount_at(folder)
     if mount is None:
         return []
@@ -264,6 +265,6 @@ def _quotas(folder: str) -> list[tuple[str, float]]:
 
 
 def _number(name: str, env: Mapping[str, str] = os.environ) -> int | None:
-    """Return a whole number of the environment, None where there is none."""
+    """Return an integer in the environment, or None."""
     match = re.match(r"\d+", env.get(name, ""))
     return digits(match[0]) if match else None

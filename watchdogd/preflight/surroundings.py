@@ -1,6 +1,6 @@
 """Causes of slow training without an error: shared caches, a missing network plugin, unstriped files.
 
-Examined on the first node of the job, judged by pure functions. None of it stops a job.
+Inspected on the job's first node, judged by pure functions. None of them stops a job.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SHARED = frozenset(
 )
 """Types of file systems that all nodes share."""
 _LARGE = 10e9
-"""Bytes of a file that one storage target is slow with."""
+"""Bytes of a file for which one storage target is slow."""
 _DEADLINE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A folder of compiled kernels: whose, the variable that moves it, its path and file system."""
+    """Cache of compiled kernels: tool, the variable for its path, path and file system."""
 
     tool: str
     variable: str
@@ -38,7 +38,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """The network of the node, the library that NCCL or RCCL needs for it, whether that was found."""
+    """Network of the node, the plugin that NCCL or RCCL needs for it, and whether that was found."""
 
     name: str = ""
     library: str = ""
@@ -47,7 +47,7 @@ class Fabric:
 
 @dataclass(frozen=True, slots=True)
 class LargestFile:
-    """The largest file of the newest checkpoint on Lustre, and on how many storage targets it lies."""
+    """Largest file of the newest checkpoint on Lustre, and the number of its storage targets."""
 
     path: str
     size: int
@@ -62,7 +62,7 @@ _CACHES = (
 
 
 def caches(env: Mapping[str, str], root: str = "/") -> Iterator[Cache]:
-    """Yield the caches that are used here: MIOpen's with AMD's driver, Triton's where there is one."""
+    """Yield the caches in use: MIOpen's with AMD's driver, Triton's where it exists."""
     amd = os.path.isdir(os.path.join(root, "sys/module/amdgpu"))
     for tool, variable, usual in _CACHES:
         path = os.path.expanduser(env.get(variable) or usual)
@@ -72,7 +72,7 @@ def caches(env: Mapping[str, str], root: str = "/") -> Iterator[Cache]:
 
 
 def fabric(env: Mapping[str, str], root: str = "/") -> Fabric:
-    """Return the network that needs a plugin, and whether it is there; an empty one where none does."""
+    """Return the network that needs a plugin, and whether that is there; an empty one where none does."""
     slingshot = _inside(os.path.join(root, "sys/class/cxi"))
     adapters = os.path.join(root, "sys/class/infiniband")
     efa = [name for name in _inside(adapters) if _driver(os.path.join(adapters, name)) == "efa"]
@@ -84,12 +84,8 @@ def fabric(env: Mapping[str, str], root: str = "/") -> Fabric:
     if plugin and plugin != "none":
         libraries = [plugin, f"libnccl-net-{plugin}.so"]
     places = [*filter(None, env.get("LD_LIBRARY_PATH", "").split(":")), ""]
-    found = any(
-        os.path.exists(os.path.join(place, name))
-        for place in places
-        for name in libraries
-        if place or "/" in name
-    )
+    names = [(place, name) for place in places for name in libraries if place or "/" in name]
+    found = any(os.path.exists(os.path.join(*each)) for each in names)
     known = _bytes(os.path.join(root, "etc/ld.so.cache"))
     found = found or any(name.encode() in known for name in libraries)
     name = f"Slingshot ({slingshot[0]})" if slingshot else f"EFA ({efa[0]})"
@@ -97,7 +93,7 @@ def fabric(env: Mapping[str, str], root: str = "/") -> Fabric:
 
 
 def largest_file(pattern: str) -> LargestFile | None:
-    """Return the largest file of the newest checkpoint, where it is large and lies on Lustre. OSError."""
+    """Return the largest file of the newest checkpoint, if it is large and on Lustre. OSError."""
     newest = checkpoint_files.find_checkpoints(pattern)[:1]
     found = (file for each in newest for file in checkpoint_files.every_file(each.path))
     size, path = max(((seen.st_size, path) for path, _, seen in found), default=(0, ""))
@@ -108,14 +104,14 @@ def largest_file(pattern: str) -> LargestFile | None:
 
 
 def stripes(said: str) -> int | None:
-    """Return the stripe count that `lfs getstripe -c` printed: of several layouts of one file the widest."""
+    """Return the stripe count in `lfs getstripe -c`; the largest of several layouts."""
     return max((number for line in said.split() if (number := count(line)) is not None), default=None)
 
 
 def judge(
     found: Sequence[Cache], network: Fabric, largest: LargestFile | None, *, nodes: int
 ) -> Iterator[Finding]:
-    """Judge what was found; of the network only where the job has several nodes."""
+    """Judge the caches and files, and the network where the job has several nodes."""
     shared = [cache for cache in found if cache.file_system in SHARED]
     for tool in dict.fromkeys(cache.tool for cache in shared):
         mine = [cache for cache in shared if cache.tool == tool]

@@ -1,4 +1,4 @@
-"""Verdict on whether a job should start at all: pure, from facts to findings in words."""
+"""Verdicts of preflight: from facts to findings in words. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from watchdogd.stacks import stack_folding
 from watchdogd.units import format_size
 
 LEFT_OVER = 2 << 30
-"""Bytes of a GPU's memory in use before the job has begun that cannot be the driver's own."""
+"""Bytes of GPU memory in use before the job begins that are too many for the driver's own."""
 LEFT_OVER_SHARE = 5.0
 NODE_DISK_FREE = 1 << 30
-"""Bytes that a node's own disk needs at least: sockets, compiled kernels, core files."""
+"""Minimum free bytes of a node's own disk: sockets, compiled kernels, core files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Believed:
-    """Resources that the job script counts on, None where it does not say. `gpus` are those of each node.
+    """Resources that the job script expects, None where it does not say. `gpus`: on each node.
 
-    `spares`: nodes of the job that the run can do without.
+    `spares`: nodes that the run can do without.
     """
 
     nodes: int | None = None
@@ -35,7 +35,7 @@ class Believed:
 
 @dataclass(frozen=True, slots=True)
 class NodeDisk:
-    """One folder on one node: bytes free, or why nothing can be written there."""
+    """Folder on one node: free bytes, or why it cannot be written."""
 
     node: str
     path: str
@@ -45,7 +45,7 @@ class NodeDisk:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Free bytes where checkpoints go, the limit that leaves them, and the size of the last checkpoints."""
+    """Free bytes for checkpoints, the limit that leaves them, and the size of the last checkpoints."""
 
     folder: str
     free: float
@@ -58,8 +58,8 @@ class Room:
 class Facts:
     """Facts about the job and its nodes.
 
-    `stopped`: who stopped or finished the run; `unread`: why that is not known. `silent`: nodes without an
-    answer, with the reason; `suspects`: nodes under suspicion, likewise. `given`: the CPUs that the job has.
+    `stopped`: who stopped or finished the run; `unread`: why that is unknown. `silent`: nodes without an
+    answer, with the reason; `suspects`: nodes under suspicion, likewise. `given`: the job's CPUs by node.
     """
 
     hosts: tuple[str, ...]
@@ -80,9 +80,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding. CRITICAL stops the job; what could not be examined does not.
+    """Finding of preflight. CRITICAL stops the job; what could not be tested does not.
 
-    `nodes` are those to be excluded; `table`: lines below it that show what was found.
+    `nodes`: nodes to exclude; `table`: lines of evidence.
     """
 
     status: Status
@@ -93,7 +93,7 @@ class Finding:
 
 
 def judge(facts: Facts, believed: Believed) -> tuple[Finding, ...]:
-    """Return all findings, in the order in which one would look."""
+    """Return all findings."""
     return (
         *_switches(facts),
         *_shape(facts, believed),
@@ -112,7 +112,7 @@ def bad_nodes(findings: Sequence[Finding]) -> tuple[str, ...]:
 def healthy(findings: Sequence[Finding], hosts: Sequence[str], spares: int) -> tuple[str, ...]:
     """Return the nodes to launch on, `spares` fewer than the job has; empty where too few are healthy.
 
-    One under suspicion is taken only where there is no other.
+    A node under suspicion is used only where there is no other.
     """
     broken = {node for each in findings if each.status is Status.CRITICAL for node in each.nodes}
     suspect = set(bad_nodes(findings)) - broken
@@ -134,7 +134,7 @@ def _switches(facts: Facts) -> Iterator[Finding]:
 
 def _shape(facts: Facts, believed: Believed) -> Iterator[Finding]:
     nodes = believed.nodes
-    if believed.spares and nodes is not None:  # scripts count their nodes with or without the spare ones
+    if believed.spares and nodes is not None:  # scripts may or may not count the spare nodes
         nodes = nodes if nodes == len(facts.hosts) else nodes + believed.spares
     yield _counted("nodes", nodes, len(facts.hosts))
     if believed.tasks is not None:
@@ -193,7 +193,7 @@ def _of_node(node: GpuNode, expected: int) -> Iterator[Finding]:
         text = f"{node.name} has {count} GPUs of {expected}"
         yield Finding(Status.CRITICAL, "GPUs", text, (node.name,))
     for gpu in node.readout.gpus:
-        for event in node.events:  # it may be old, and mended by a reset since: no reason not to start
+        for event in node.events:  # it may be old, and corrected by a reset since: no reason to stop
             if event.speaks_of(gpu.bus):
                 text = f"{node.name} {gpu.label}: its driver once reported: {event.text}"
                 yield Finding(Status.WARNING, "GPUs", text)

@@ -1,12 +1,12 @@
-"""Probe of a job script: it starts one sampler a node, stays beside it, and ends it with the job's work.
+"""Probe of a job script: it starts one sampler a node, and ends them with the job's work.
 
-The samplers are one step of the job (`srun --overlap`: it takes nothing from the training), since Slurm kills
-what a batch script leaves behind at once, a step gently. They end when the pipe to their standard input
-closes, so also when this process is killed. Outside of Slurm, or where no step starts, one sampler runs here.
+The samplers are one step of the job (`srun --overlap` takes nothing from the training), since Slurm kills at
+once what a batch script leaves behind, but ends a step gently. They end when the pipe to their standard input
+closes, so also when this process is killed. Outside Slurm, or where no step starts, one sampler runs here.
 
-The probe ends when only it is left below the batch shell, so that a bare `wait` ends too. Not counted are
-the probe and what it started, other probes, and loggers: a child that reads what the shell writes
-(`exec > >(tee log)`) lives for as long as the shell.
+The probe ends when only it is left below the batch shell, so that a bare `wait` in the script returns. Not
+counted are the probe and its children, other probes, and loggers: a child that reads the shell's output
+(`exec > >(tee log)`) lives as long as the shell.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from watchdogd.system.startup import own_python
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "slurm_script", "zsh"})
 _ENDED = frozenset({psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD})
 _WAITS = frozenset({"do_wait", "kernel_wait4", "do_wait4"})
-"""Where the kernel says a process stands that waits for its children (proc(5), wchan)."""
+"""Kernel functions in which a process waits for its children (proc(5), wchan)."""
 
 
 def shell_above(process: psutil.Process) -> psutil.Process | None:
-    """Return the batch shell, started by slurmstepd, or the parent without Slurm; None where it has gone."""
+    """Return the batch shell, started by slurmstepd, or the parent without Slurm; None where it is gone."""
     try:
         parents = process.parents()
     except psutil.Error:
@@ -47,19 +47,16 @@ def shell_above(process: psutil.Process) -> psutil.Process | None:
 
 
 def waited_for(shell: psutil.Process, probe: psutil.Process) -> bool:
-    """Return whether `shell` stands in a wait and nothing that counts runs below; False where it has gone."""
+    """Return whether `shell` waits and nothing that counts runs below it; False where it is gone."""
     try:
         written = _pipes(shell, 1, 2) | _pipes(probe, 1, 2)
         return _waits(shell) and not _busy(shell, probe, written)
     except psutil.Error:
-        return False  # something came or went meanwhile: the next look tells
+        return False  # a process came or went: look again
 
 
 def _busy(shell: psutil.Process, probe: psutil.Process, written: frozenset[str]) -> bool:
-    """Return whether anything that counts runs below.
-
-    A shell that itself waits counts by its children alone.
-    """
+    """Return whether anything that counts runs below; a waiting shell counts by its children."""
     for child in shell.children():
         if child == probe or child.status() in _ENDED or _is_probe(child):
             continue
@@ -78,7 +75,7 @@ def _is_probe(process: psutil.Process) -> bool:
 def _waits(process: psutil.Process) -> bool:
     """Return whether a process waits for its children.
 
-    Where the kernel does not tell what for, any sleeping shell is taken to do so.
+    Where the kernel does not say what it waits for, any sleeping shell counts as such.
     """
     try:
         with open(f"/proc/{process.pid}/wchan", encoding="ascii", errors="replace") as file:
@@ -91,7 +88,7 @@ def _waits(process: psutil.Process) -> bool:
 
 
 def _pipes(process: psutil.Process, *descriptors: int) -> frozenset[str]:
-    """Return those of these descriptors that are pipes, by the kernel's name for them."""
+    """Return the pipes among these descriptors, by the kernel's names."""
     found = set()
     for descriptor in descriptors:
         try:
@@ -103,7 +100,7 @@ def _pipes(process: psutil.Process, *descriptors: int) -> frozenset[str]:
 
 _LOOK = 2.0
 _IN_A_ROW = 3
-"""Looks, two seconds apart, that all find the script waiting for the probe alone."""
+"""Consecutive looks, two seconds apart, that must find the script waiting for the probe only."""
 _GRACE = 8.0
 _ENDS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _ALWAYS = frozenset({signal.SIGUSR1, signal.SIGUSR2})
@@ -111,7 +108,7 @@ _ALWAYS = frozenset({signal.SIGUSR1, signal.SIGUSR2})
 
 @dataclass(frozen=True, slots=True)
 class OwnJob:
-    """The job that this process is in: its raw id (empty: none), and how many nodes it has."""
+    """Job of this process: raw id (empty: none) and number of nodes."""
 
     job: str
     nodes: int
@@ -119,7 +116,7 @@ class OwnJob:
 
     @classmethod
     def here(cls) -> OwnJob:
-        """Return the job of this process, as Slurm or PBS tell in the environment."""
+        """Return the job of this process by Slurm's or PBS's variables."""
         env = os.environ
         slurm = env.get("SLURM_JOB_ID", "")
         nodes = count(env.get("SLURM_JOB_NUM_NODES") or env.get("SLURM_NNODES"))
@@ -127,7 +124,7 @@ class OwnJob:
 
 
 def accompany(place: OwnJob, run: str, inbox: str, words: Sequence[str]) -> None:
-    """Sample until the job's work is over. `words` are those of the sampler's verb. OSError: no inbox."""
+    """Sample until the job's work is over. `words`: arguments of the sampler. OSError without inbox."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {*_ENDS, *_ALWAYS})
     me = psutil.Process()
     shell = shell_above(me)
@@ -145,9 +142,9 @@ def _stay(
     sampler: subprocess.Popen[bytes],
     again: Sequence[str] | None,
 ) -> None:
-    """Stay beside the sampler until the work is over.
+    """Stay until the work is over.
 
-    `again`: the words of a sampler here, where the step on the nodes ends before its time.
+    `again`: arguments for a sampler on this node, should the step on all nodes end early.
     """
     alone = 0
     while not _signalled(_LOOK) and shell is not None and shell.is_running():
@@ -175,41 +172,22 @@ def _finish(sampler: subprocess.Popen[bytes]) -> None:
 
 
 def _start(argv: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a child with the signal mask of everybody else, and a pipe that closes with us."""
+    """Start a child with the usual signal mask, and a pipe that closes with this process."""
     return subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         env=command.environment() if argv[0] == "srun" else None,
-        preexec_fn=_unblock,
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, {*_ENDS, *_ALWAYS}),
     )
 
 
-def _unblock() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {*_ENDS, *_ALWAYS})
-
-
 def _argv(place: OwnJob, words: Sequence[str]) -> list[str]:
-    """Return the command for one sampler a node.
-
-    It starts as `slurm.fanout` starts its processes, but for the life of the job.
-    """
+    """Return the command for one sampler a node, like `node_steps`' but for the life of the job."""
     return [
-        "srun",
-        f"--jobid={place.job}",
-        "--overlap",
-        f"--nodes={place.nodes}",
-        f"--ntasks={place.nodes}",
-        "--ntasks-per-node=1",
-        "--cpu-bind=none",
-        "--mpi=none",
-        "--chdir=/",
-        "--wait=0",
-        "--kill-on-bad-exit=0",
-        "--job-name=watchdogd-probe",
-        "--quiet",
-        "--",
-        *_here(words),
+        *("srun", f"--jobid={place.job}", "--overlap", f"--nodes={place.nodes}", f"--ntasks={place.nodes}"),
+        *("--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--chdir=/", "--wait=0"),
+        *("--kill-on-bad-exit=0", "--job-name=watchdogd-probe", "--quiet", "--", *_here(words)),
     ]
 
 
@@ -218,7 +196,7 @@ def _here(words: Sequence[str]) -> list[str]:
 
 
 def _signalled(seconds: float) -> bool:
-    """Wait so long; whether a signal asks for the end. Those that ask trainings to save are passed over."""
+    """Wait so long; return whether a signal asked for the end. Signals to save are ignored."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         received = signal.sigtimedwait({*_ENDS, *_ALWAYS}, left)

@@ -1,4 +1,4 @@
-"""Memory and processor time of processes of this node."""
+"""Memory and processor time of processes on this node."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from watchdogd.parsers.probe_sample import Cpu, JobProcess, NodeMemory
 from watchdogd.training import Pool
 
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd")
-"""What is there where NVIDIA's or AMD's driver has GPUs."""
+"""Device files of NVIDIA's and AMD's drivers."""
 _SHOWN = 5
 
 
 def usage(processes: Iterable[psutil.Process]) -> tuple[NodeMemory, Cpu]:
-    """Return what these processes hold, and the processor time that they took until now.
+    """Return the memory of these processes, and their processor time until now.
 
-    The memory that is left is that of their control groups or of the node, whichever is used up first.
+    Memory left is that of their control groups or of the node, whichever is less.
     """
     known = [found for each in processes if (found := _of_process(each))]
     held = sorted((each for each, _ in known), key=lambda each: -each.anonymous)
@@ -36,9 +36,9 @@ def usage(processes: Iterable[psutil.Process]) -> tuple[NodeMemory, Cpu]:
 
 
 def _of_process(process: psutil.Process) -> tuple[JobProcess, float] | None:
-    """Return its anonymous memory, and its processor seconds with those of its children that have ended.
+    """Return its anonymous memory, and its processor seconds including ended children's.
 
-    With them a sum over a family never falls. None where it has ended itself, or is not shown to us.
+    With these the sum over a family never falls. None where it is gone or hidden.
     """
     try:
         memory, times = process.memory_info(), process.cpu_times()
@@ -49,7 +49,7 @@ def _of_process(process: psutil.Process) -> tuple[JobProcess, float] | None:
 
 
 def _pools(pids: Iterable[int]) -> Iterator[Pool]:
-    """Yield the memory of the control groups above these processes, of each group once."""
+    """Yield the memory of the control groups above these processes, each group once."""
     seen: set[str] = set()
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended

@@ -1,7 +1,7 @@
-"""Errors that a node's links count: InfiniBand's (and RoCE's), and NVLink's.
+"""Error counters of a node's links: InfiniBand (and RoCE), and NVLink.
 
-Only what grows accuses: counters hold errors of months, as those of a cable that was pulled. NVLink's cost a
-second to read, so they are read once, and accuse nobody.
+Only a growing counter is suspicious: counters hold errors of months, such as those of a pulled cable.
+NVLink's take a second to read, so they are read once, and prove nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LINK = re.compile(r"\s*(?:GPU \d+, )?Link (\d+): (.*\bErrors?\b.*?): (\d+)\s*")
 
 
 def of_ports(ports: str = _PORTS) -> dict[str, int]:
-    """Return name of port and error → how often; ports that cannot be read are left out."""
+    """Return error counts by port and error; unreadable ports are left out."""
     found = {}
     for path in Path(ports).glob("*/ports/*/*counters/*"):
         device, _, port, _, name = path.parts[-5:]
@@ -37,19 +37,19 @@ def of_ports(ports: str = _PORTS) -> dict[str, int]:
 
 
 def grown(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """Return by how much those grew that both looks have."""
+    """Return the growth of counters that are in both readings."""
     return {name: after[name] - seen for name, seen in before.items() if after.get(name, 0) > seen}
 
 
 def of_nvlink(seconds: float) -> dict[str, int]:
-    """Return name of link and error → how often since its driver was loaded, of those that counted any."""
+    """Return nonzero error counts since the driver was loaded, by link and error."""
     if not shutil.which("nvidia-smi"):
         return {}
     return read_nvlink(command.ask(("nvidia-smi", "nvlink", "-e"), deadline=seconds).output)
 
 
 def read_nvlink(text: str) -> dict[str, int]:
-    """Read `nvidia-smi nvlink -e`: `GPU 0: ...`, and below `Link 0: Replay Errors: 0`."""
+    """Parse `nvidia-smi nvlink -e`: `GPU 0: ...`, and below it `Link 0: Replay Errors: 0`."""
     gpu, found = "", {}
     for line in split_lines(text):
         if match := _GPU.match(line):

@@ -1,4 +1,4 @@
-"""NCCL's RAS port: the question to a training's own processes, and what they answer. It only reads."""
+"""NCCL's RAS port: the query to a training's own processes. It only reads."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from watchdogd.parsers import nccl_ras
 from watchdogd.parsers.nccl_ras_models import RasReport
 
 USUAL = "localhost:28028"
-"""Where it listens, unless NCCL_RAS_ADDR says otherwise."""
+"""Default address, unless NCCL_RAS_ADDR is set."""
 _LEG = 2
-"""Seconds for which RAS waits for a process that does not answer; its own default of 5 is too long for us."""
+"""Seconds for which RAS waits for a process that does not answer; its default of 5 is too long here."""
 _COMMANDS = f"timeout {_LEG}\nverbose status\n"
-"""Not as JSON, though it says more: up to 2.30 each such question leaves memory behind in the training, and a
-real job of three processes with NCCL 2.28.9 did not answer it, where the text came at once."""
+"""Not as JSON, though that has more: up to 2.30 each such query leaks memory in the training, and a job of
+three processes with NCCL 2.28.9 did not answer it, while the text came at once."""
 _FIRST = 1.0
-"""Seconds in which a process that lives takes the first command."""
+"""Seconds in which a living process accepts the first command."""
 _TRIES = 4
 _ANSWER_LIMIT = 64 << 20
 
 
 def ask_ras(address: str, own: Collection[str], deadline: float) -> RasReport | None:
-    """Ask RAS at `address` (host:port) for at most `deadline` seconds; None where nobody answers so.
+    """Query RAS at `address` (host:port) for `deadline` seconds at most; None without such an answer.
 
-    `own` are this node's addresses: nothing else is ever asked, whatever a job's environment names. All
-    processes of a node listen on one port: one that is stopped takes the call and says nothing, so that it
-    is tried again.
+    `own`: this node's addresses; no other is ever contacted, whatever a job's environment says. All processes
+    of a node listen on one port: a stopped one accepts the call and is silent, so it is tried again.
     """
     until = time.monotonic() + deadline
     for family, place in list(_addresses_of(address, own)) * _TRIES:
@@ -54,7 +53,7 @@ def _addresses_of(address: str, own: Collection[str]) -> Iterator[tuple[int, tup
 
 
 def _talk(family: int, place: tuple[str, int], until: float) -> str:
-    """Return all that is answered until the connection ends. OSError, also where that takes too long."""
+    """Return the whole answer. OSError, also where it takes too long."""
     chunks: list[bytes] = []
     size = 0
     with socket.socket(family, socket.SOCK_STREAM) as talk:

@@ -1,9 +1,9 @@
-"""Sampler on one node of the job: leaves a sample in home every so often, until its input ends.
+"""Sampler on one node of the job: writes a sample to home at intervals, until its input ends.
 
-It is as light as it can be: nice 19, one sample every half minute, one small file that is replaced.
-Anonymous memory is resident less shared (statm): the exact share of each page (PSS) would hold the training
-up. Disks are reported with room, inodes, read-only, not answering. When `inbox/RUN.stacks-request` appears
-or is touched, stacks of the job's processes here are answered as `inbox/RUN.stacks.HOST.PID.json`.
+It is light: nice 19, one sample every half minute, one small file that is replaced. Anonymous memory is
+resident less shared (statm): the exact share of each page (PSS) would delay the training. When
+`inbox/RUN.stacks-request` appears or is touched, stacks of the job's processes on this node are written to
+`inbox/RUN.stacks.HOST.PID.json`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from watchdogd.system.startup import own_python
 _DISK_DEADLINE = 5.0
 _NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 _hung: set[str] = set()
-"""Paths that did not answer: what hangs in the kernel would pile up, and hold up the end of the job."""
+"""Paths that did not answer: further processes would hang in the kernel, and delay the job's end."""
 
 
 def disks(paths: Sequence[str]) -> dict[str, Disk]:
-    """Look at all paths at once; one that does not answer in time, or is missing, has that as its trouble."""
+    """Examine all paths at once; a missing or silent one has its trouble."""
     if not paths:
         return {}
     with ThreadPoolExecutor(max_workers=8) as pool:
@@ -63,13 +63,13 @@ def _disk(path: str) -> Disk:
 
 
 def _unseen(answer: command.Answer) -> Disk:
-    """Return a disk with its trouble: what stat(1) says behind its last colon, the system's word for it."""
+    """Return a disk with its trouble: the system's error after stat(1)'s last colon."""
     word = answer.said.rpartition(": ")[2]
     return Disk(trouble=word or answer.complaint(), errno=_NUMBERS.get(word, 0))
 
 
 def _read_only(path: str) -> bool:
-    """Return whether the file system itself is read-only, after an error for instance."""
+    """Return whether the file system itself is read-only, for instance after an error."""
     mount = mount_at(path)
     return mount is not None and "ro" in mount.options.split(",")
 
@@ -82,7 +82,7 @@ _SAMPLES, _APART = 3, 1.5
 
 @dataclass(slots=True)
 class StackInbox:
-    """Inbox of requests for stacks of one run, for one node of its job (`job` is empty outside of Slurm)."""
+    """Requests for stacks of one run, for one node of its job (`job` is empty outside Slurm)."""
 
     inbox: str
     run: str
@@ -91,21 +91,21 @@ class StackInbox:
     _seen: int | None = None
 
     def __post_init__(self) -> None:
-        """Pass over what was asked before we came: it is not for us."""
+        """Ignore earlier requests."""
         self._seen = self._asked()
 
     def serve(self) -> None:
-        """Answer a request that is new, where py-spy is there. Never raises for what files do."""
+        """Answer a new request, if py-spy is there. Never raises because of files."""
         asked = self._asked()
         if asked is None or asked == self._seen:
             return
         self._seen = asked
         tool = py_spy()
         if tool is None:
-            return  # Guards answer, where there are any
+            return  # Guards may answer
         text = self._taken(tool)
         answer = {"kind": "stacks", "run": self.run, "job": self.job, "node": self.node, "text": text}
-        with contextlib.suppress(OSError):  # the asker tells that nobody answered
+        with contextlib.suppress(OSError):  # whoever asked reports that nobody answered
             replace_file(self._path(), json.dumps(answer) + "\n", sample_files.mode(self.inbox))
 
     def clear(self) -> None:
@@ -114,7 +114,7 @@ class StackInbox:
             os.unlink(self._path())
 
     def _asked(self) -> int | None:
-        """Return when somebody last asked; None: nobody does."""
+        """Return the time of the last request; None: there is none."""
         try:
             return os.stat(os.path.join(self.inbox, f"{file_name(self.run)}.stacks-request")).st_mtime_ns
         except OSError:
@@ -135,16 +135,16 @@ class StackInbox:
 
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PASSED_OVER = (signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that Slurm sends to all steps of a job when the training is to save."""
+"""Signals that Slurm sends to all steps of a job when the training should save."""
 
 
 class Ended(BaseException):
-    """A signal says that the job ends; it passes by whoever handles errors."""
+    """The job ends by a signal. Derived from BaseException, so that no error handler catches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Task of a probe: what to look at, where to leave it, and how often (seconds)."""
+    """Task of a sampler: what to sample, where to write it, and how often (seconds)."""
 
     run: str
     job: str
@@ -154,7 +154,7 @@ class Task:
 
 
 def serve(task: Task) -> None:
-    """Look until standard input ends or a signal comes; the sample is then removed."""
+    """Sample until standard input ends or a signal comes; then remove the sample."""
     for number in _PASSED_OVER:
         signal.signal(number, signal.SIG_IGN)
     for number in _ENDS:
@@ -175,7 +175,7 @@ def serve(task: Task) -> None:
 
 def _look_again_and_again(task: Task, name: str, path: str, inbox: StackInbox) -> None:
     reported = ""
-    wait = random.uniform(0.3, 1.0) * task.every  # noqa: S311 - so that a thousand nodes do not write at once
+    wait = random.uniform(0.3, 1.0) * task.every  # noqa: S311 - so that not all nodes write at once
     while True:
         text = look(task, name)
         trouble = _leave(path, text)
@@ -188,7 +188,7 @@ def _look_again_and_again(task: Task, name: str, path: str, inbox: StackInbox) -
 
 
 def tell(job: str, *paths: str) -> None:
-    """Print one node's memory, and these disks of it, once, as `slurm.fanout` takes it."""
+    """Print this node's memory and disks once, as `node_steps` reads it."""
     name = os.environ.get("SLURMD_NODENAME") or host_name()
     print(f"@@ node {name}")
     sample = probe_sample.usage_json(*_of_job(job, disks(paths)))
@@ -197,7 +197,7 @@ def tell(job: str, *paths: str) -> None:
 
 def look(task: Task, name: str) -> str:
     seconds = max(task.every / 6, 2.0)
-    env = command.environment({"SLURMD_NODENAME": name})  # as the same script has it in a step
+    env = command.environment({"SLURMD_NODENAME": name})  # as in a step
     answer = command.ask(node_script.argv(seconds), deadline=min(task.every, 6 * seconds), env=env)
     seen = node_script.read(answer.output)
     node = GpuNode(name, seen.readout, seen.trouble if answer.output else answer.complaint())
@@ -206,13 +206,13 @@ def look(task: Task, name: str) -> str:
 
 
 def _of_job(job: str, found: dict[str, Disk]) -> tuple[NodeMemory, dict[str, Disk], Cpu]:
-    """Return memory and processor time of the job here, beside the disks."""
+    """Return memory and processor time of the job here, with the disks between them."""
     memory, cpu = job_usage.usage(_processes(job))
     return memory, found, cpu
 
 
 def _processes(job: str) -> Iterator[psutil.Process]:
-    """Yield our own user's processes of the job on this node."""
+    """Yield this user's processes of the job on this node."""
     node = os.environ.get("SLURMD_NODENAME", "")
     for each in psutil.process_iter(["uids"]):
         uids = each.info["uids"]
@@ -225,7 +225,7 @@ def _processes(job: str) -> Iterator[psutil.Process]:
 
 
 def _leave(path: str, text: str) -> str:
-    """Replace the sample; returns why that failed, or empty. A signal waits until the file is whole."""
+    """Replace the sample; return why that failed, or empty. Signals wait until the file is complete."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
     try:
         replace_file(path, text, sample_files.mode(os.path.dirname(path)))
@@ -237,7 +237,7 @@ def _leave(path: str, text: str) -> str:
 
 
 def _wait_at(inbox: StackInbox, seconds: float) -> bool:
-    """Wait so long, and answer who asks for stacks meanwhile; True where the input ends."""
+    """Wait so long, answering requests for stacks; return True where the input ends."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         if _input_ends(min(left, LOOK)):
@@ -247,7 +247,7 @@ def _wait_at(inbox: StackInbox, seconds: float) -> bool:
 
 
 def _input_ends(seconds: float) -> bool:
-    """Wait so long, or until nobody holds the other end of standard input."""
+    """Wait so long, or until the other end of standard input is closed."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         ready, _, _ = select.select([sys.stdin], [], [], left)
@@ -256,7 +256,7 @@ def _input_ends(seconds: float) -> bool:
     return False
 
 
-def _end(number: int, frame: object) -> None:  # noqa: ARG001 - the form that signal wants
+def _end(number: int, frame: object) -> None:  # noqa: ARG001 - signal's signature
     for each in _ENDS:
         signal.signal(each, signal.SIG_IGN)
     raise Ended

@@ -1,8 +1,8 @@
-"""Answers of the nodes of a run's job: asked through Slurm's launcher, or left in home by the job's probe.
+"""Answers of the nodes of a run's job: asked by srun, or left in home by the job's probe.
 
-Slurm starts steps only for the owner of a job, and PBS starts none: there the samples of `watchdogd probe`
-are read instead, wherever they are fresh and have all that is wanted. Memory, disks and GPUs come by either
-way; plain processes are looked at on this machine.
+Slurm starts steps only for a job's owner, and PBS starts none: then samples of `watchdogd probe` are used, if
+they are fresh and complete. Memory, disks and GPUs come by either way; plain processes are examined on this
+machine.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from watchdogd.system.startup import own_python
 from watchdogd.units import format_duration
 
 STALE = 300.0
-"""Seconds after which a sample no longer tells of now."""
+"""Seconds after which a sample is out of date."""
 Told = TypeVar("Told")
 
 
 @dataclass(frozen=True, slots=True)
 class Sample(Generic[Told]):
-    """Sample that a probe left of one node of a run's job; `job` is the raw id."""
+    """Sample of a probe on one node of a run's job; `job` is the raw id."""
 
     run: str
     job: str
@@ -47,10 +47,10 @@ class Sample(Generic[Told]):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[Told]):
-    """Question that is asked of a node.
+    """Question to a node.
 
-    `argv` is run there, `hear` reads what it prints, `read` a sample: None where that tells nothing of it;
-    both raise UnreadableError. `enough` says whether a sample tells all that is wanted; None: it does.
+    `argv` runs there, and `hear` parses its output; `read` parses a sample, None where it has no answer; both
+    raise UnreadableError. `enough`: whether a sample answers all of it; None: always.
     """
 
     argv: Sequence[str]
@@ -61,10 +61,10 @@ class Question(Generic[Told]):
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[Told]):
-    """Answers of the nodes, and why others are silent.
+    """Answers by node, and reasons of silent nodes.
 
-    `closed`: why there is no way in: the job belongs to somebody else, and left no samples.
-    `trouble`: why nothing at all could be found out.
+    `closed`: why there is no access: the job is another user's, and left no samples. `trouble`: why nothing
+    could be found out.
     """
 
     told: Mapping[str, Told] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Answers(Generic[Told]):
 def ask(
     run: Run, job: Job, question: Question[Told], *, deadline: float, now: float, skip: Collection[str] = ()
 ) -> Answers[Told]:
-    """Ask all nodes of `job` at once, but those in `skip`, for `deadline` seconds at most. Never raises."""
+    """Ask all nodes of `job` except those in `skip`, at once, for `deadline` seconds. Never raises."""
     names = slurmtext.expand_hostlist(job.nodes)
     found = _samples(run, job, question, now)
     fresh = bool(names) and all(_good(found.get(name), question) for name in names)
@@ -96,7 +96,7 @@ def ask(
 
 
 def _heard(heard: node_steps.NodeOutputs, names: Sequence[str], question: Question[Told]) -> Answers[Told]:
-    """Read what the nodes answered, in the order of `names`, not of the answers."""
+    """Parse the nodes' output, in the order of `names`."""
     told, silent = {}, dict(heard.silent)
     for name in names:
         if name in silent:
@@ -115,7 +115,7 @@ def _good(sample: tuple[float, Told] | None, question: Question[Told]) -> bool:
 
 
 def _left(run: Run, job: Job, names: Sequence[str], found: Mapping[str, tuple[float, Told]]) -> Answers[Told]:
-    """Return what the job's own probe left in home, of all nodes it knows where the queue names none."""
+    """Return what the job's probe left in home, of all nodes it knows where the queue names none."""
     if not found:
         system = "PBS" if run.backend == "pbs" else "Slurm"
         return Answers(
@@ -135,13 +135,13 @@ def _left(run: Run, job: Job, names: Sequence[str], found: Mapping[str, tuple[fl
 
 
 def _samples(run: Run, job: Job, question: Question[Told], now: float) -> dict[str, tuple[float, Told]]:
-    """Return by node the age in seconds of the newest sample of this job, and what it tells."""
+    """Return by node the age in seconds of the newest sample of this job, and its content."""
     found: dict[str, tuple[float, Told]] = {}
     for written, text in sample_files.left(run.inbox, run.name, job.user):
         try:
             sample = question.read(text)
         except UnreadableError:
-            continue  # none of ours: the node then has no sample, which is told
+            continue  # no sample of ours: the node then has none
         if sample and (sample.run, sample.job) == (run.name, job.raw_id):
             age = max(now - written, 0.0)
             if sample.node not in found or age <= found[sample.node][0]:
@@ -167,12 +167,12 @@ def look(run: Run, jobs: Sequence[Job], *, deadline: float, now: float, paths: S
 
 
 def _enough(paths: frozenset[str], told: Usage) -> bool:
-    """Return whether it tells of all that is wanted: a probe may have been started with other disks."""
+    """Return whether a sample has all these disks: the probe may have been started with others."""
     return paths <= set(told.disks)
 
 
 def _node_heard(text: str) -> Usage:
-    """Read the usage that stands below the node's name."""
+    """Parse the usage below the node's name."""
     return probe_sample.read_usage(text.partition("\n")[2])
 
 
@@ -182,14 +182,14 @@ def _sample(text: str) -> Sample[Usage]:
 
 
 def here(pids: Iterable[int]) -> tuple[NodeMemory, Cpu]:
-    """Return memory and processor time of these processes and all that they started."""
+    """Return memory and processor time of these processes and all their descendants."""
     family: dict[int, psutil.Process] = {}
     for pid in pids:
         try:
             top = psutil.Process(pid)
             family |= {each.pid: each for each in (top, *top.children(recursive=True))}
         except psutil.Error:
-            continue  # it has ended: the snapshot of the next round knows
+            continue  # it has ended, as the next snapshot shows
     return job_usage.usage(family.values())
 
 
@@ -198,12 +198,12 @@ def _argv(job: str, paths: Sequence[str]) -> list[str]:
 
 
 _LAUNCH = 4.0
-"""Seconds of a deadline that starting and collecting may take."""
+"""Seconds of a deadline for starting and collecting."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSurvey:
-    """GPUs by node; a node that does not answer has its `trouble`. `closed`, `trouble`: see Answers."""
+    """GPUs by node; a silent node has its `trouble`. `closed`, `trouble`: see Answers."""
 
     nodes: tuple[GpuNode, ...] = ()
     closed: str = ""
@@ -211,7 +211,7 @@ class GpuSurvey:
 
 
 def query_gpus(run: Run, job: Job, *, deadline: float, now: float, skip: Collection[str] = ()) -> GpuSurvey:
-    """Ask all nodes of `job` but those in `skip`, for `deadline` seconds at most. Never raises."""
+    """Query the GPUs of all nodes of `job` except `skip`, for `deadline` seconds. Never raises."""
     if run.backend == "process":
         return _gpus_here(deadline)
     question = Question(node_script.argv(_each(deadline)), node_script.read, _gpu_sample)
@@ -221,7 +221,7 @@ def query_gpus(run: Run, job: Job, *, deadline: float, now: float, skip: Collect
 
 
 def _gpus_here(deadline: float) -> GpuSurvey:
-    """Ask for the GPUs of this machine, with this process's PATH."""
+    """Query the GPUs of this machine, with this process's PATH."""
     answer = command.ask(node_script.argv(_each(deadline)), deadline=deadline)
     if not answer.output:
         return GpuSurvey(trouble=f"this machine's GPUs cannot be asked for: {answer.complaint()}")
@@ -230,7 +230,7 @@ def _gpus_here(deadline: float) -> GpuSurvey:
 
 
 def _each(deadline: float) -> float:
-    """Return how long one question may take, so that one that hangs leaves time for the others."""
+    """Return the seconds for one query, so that a hanging one leaves time for the others."""
     return max(round((deadline - _LAUNCH) / 2, 1), 1.0)
 
 

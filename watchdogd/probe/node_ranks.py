@@ -1,8 +1,8 @@
-"""On one node: what it knows of who holds a job up. It only reads, and ends within its deadline.
+"""Evidence on one node of who delays a job. It only reads, and ends within its deadline.
 
 Started on every node at once, it prints `@@ node NAME` and, in short lines, a NodeRanks: the job's ranks with
-their state, what NCCL's RAS says (asked twice, since only what stands still accuses), the GPUs, and the
-errors that links count meanwhile.
+their state, the answer of NCCL's RAS (asked twice, since only what does not move is suspicious), the GPUs,
+and errors that links count meanwhile.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from watchdogd.system.number import count
 from watchdogd.system.startup import own_python
 
 _TOLD = re.compile(r"(?:TORCH_(?:FR|NCCL)_\w+|NCCL_RAS_\w+|WORLD_SIZE|XDG_CACHE_HOME|HOME)$")
-"""Variables of a process that are told: they hold no secrets."""
+"""Environment variables that are reported; they hold no secrets."""
 _SMI = ("nvidia-smi", "amd-smi", "rocm-smi")
 _STILL = 1.0
-"""Seconds between two looks at NCCL's counts, and at those of ports."""
+"""Seconds between two readings of NCCL's counts, and of ports."""
 LOOKS, _GROWING, _LATE = 6, 0.5, 2 / 3
-"""Looks at counts that grow, seconds between them, and the share of them in which who is slow is behind."""
+"""Readings of growing counts, seconds between them, and the share of them in which a slow rank is behind."""
 _ACCUSED = 64
 _HALTED = ("T", "t", "D", "Z", "X")
-"""States of /proc in which a process does not run."""
+"""States in /proc of a process that does not run."""
 _LAST = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class RankProcess:
-    """First process of a rank; `rank` is None where none is named.
+    """First process of a rank; `rank` is None where it has no number.
 
-    `python` runs it, `state` is as /proc has it, and `pids` are its number and those it has in containers.
+    `python`: its interpreter; `state`: as in /proc; `pids`: its ids here and in containers.
     """
 
     pid: int
@@ -65,12 +65,14 @@ class RankProcess:
 
 @dataclass(frozen=True, slots=True)
 class NodeRanks:
-    """Ranks of one node, and what NCCL's RAS says of them.
+    """Ranks of one node, and the answer of NCCL's RAS.
 
-    `ras` is the version of NCCL that answered, or empty; `moving`: some of its counts grew meanwhile, so that
-    nobody is accused for sure. `lagging`: who was behind in most of LOOKS looks, where they grew. `even`: all
-    ranks answered, and had launched the same. `total`: the GPUs of the job that RAS knows, 0: not told.
-    `links`: which errors its links counted meanwhile, and how many; `nvlinks`: since their driver was loaded.
+    ras      version of NCCL that answered, or empty
+    moving   some of its counts grew meanwhile, so that no accusation is certain
+    lagging  ranks that were behind in most of LOOKS readings, where counts grew
+    even     all ranks answered, and had launched the same
+    total    GPUs of the job that RAS knows, 0: unknown
+    links    growth of its links' error counts; `nvlinks`: counts since the driver was loaded
     """
 
     node: str
@@ -95,7 +97,7 @@ def argv(whose: Sequence[str], deadline: float) -> list[str]:
 
 
 def read(text: str) -> NodeRanks | None:
-    """Read what `main` printed; None where it is not whole."""
+    """Parse `main`'s output; None where it is incomplete."""
     return codec_of(NodeRanks).load(node_stacks.values(text).get(0))
 
 
@@ -106,7 +108,7 @@ def main(words: Sequence[str] | None = None) -> None:
     found = node_stacks.of_job(args.job, args.since) if args.job else node_stacks.below(args.below)
     ranks = look(name, found, time.monotonic() + args.deadline)
     print("\n".join(node_stacks.parts(0, codec_of(NodeRanks).dump(ranks))), flush=True)
-    os._exit(0)  # what hangs is left behind
+    os._exit(0)  # hanging threads are left behind
 
 
 def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks:
@@ -140,7 +142,7 @@ def look(name: str, found: Sequence[TrainingProcess], until: float) -> NodeRanks
 
 
 def _looked_at_again(processes: Sequence[RankProcess], seen: float, until: float) -> tuple[RankProcess, ...]:
-    """Return them with a state that lasts, where one tells that they do not run: all stop for a moment."""
+    """Return them with a lasting state: a running process may be stopped for a moment."""
     if any(each.state.startswith(_HALTED) for each in processes):
         time.sleep(max(min(seen + _STILL, until - _LAST) - time.monotonic(), 0.0))
     return tuple(
@@ -150,14 +152,14 @@ def _looked_at_again(processes: Sequence[RankProcess], seen: float, until: float
 
 
 def lasting(before: str, now: str) -> str:
-    """Return the state of two looks: one in which a process halts only where both have it."""
+    """Return the state of two readings: stopped only where both agree."""
     if now.startswith(_HALTED) and before[:1] != now[:1]:
         return "" if before.startswith(_HALTED) else before
     return now
 
 
 def _lagging(reports: Sequence[RasReport], moving: Collection[str]) -> tuple[Accused, ...]:
-    """Return who is behind in most reports in what grows; nobody where there are too few."""
+    """Return the ranks that are behind in most readings of growing counts; none with too few readings."""
     behind = [
         each
         for report in reports
@@ -173,12 +175,12 @@ def _lagging(reports: Sequence[RasReport], moving: Collection[str]) -> tuple[Acc
 def _value(future: Future[Any], until: float) -> Any:
     try:
         return future.result(max(until - _LAST - time.monotonic(), 0.0))
-    except Exception:  # noqa: BLE001 - late, or a fault of ours: the others count all the same
+    except Exception:  # noqa: BLE001 - late, or failed: the others count all the same
         return None
 
 
 def _first(found: Sequence[TrainingProcess]) -> list[tuple[TrainingProcess, int | None]]:
-    """Return of each rank the process that started its others (data loaders); launchers are of none."""
+    """Return the process of each rank that started its others (data loaders); launchers have no rank."""
     known = {name for each in found for name in each.ranks}
     source = next((name for name in node_stacks.RANKS if name in known), "")
     ranks = {each.pid: each.ranks.get(source) for each in found}
@@ -196,7 +198,7 @@ def _process(found: TrainingProcess, rank: int | None, env: Mapping[str, str]) -
 
 
 def _python(pid: int, env: Mapping[str, str]) -> str:
-    """Return the interpreter as it was called: by that it finds its packages."""
+    """Return the interpreter as it was called, by which it finds its packages."""
     word = node_stacks.of_proc(pid, "cmdline").partition("\0")[0]
     try:
         if os.sep in word:
@@ -207,14 +209,14 @@ def _python(pid: int, env: Mapping[str, str]) -> str:
 
 
 def _numbers(pid: int) -> list[int]:
-    """Return its number here, and those in the containers that it lives in (proc(5), NSpid)."""
+    """Return its process id here, and those in its containers (proc(5), NSpid)."""
     found = re.search(r"^NSpid:\s*(.+)$", node_stacks.of_proc(pid, "status"), re.MULTILINE)
     inner = (count(word) for word in (found[1].split() if found else ()))
     return [pid, *(number for number in inner if number is not None)]
 
 
 def _places(environments: Iterable[Mapping[str, str]]) -> list[str]:
-    """List where the job's processes have RAS listen, as a rule one place for all."""
+    """Return the RAS addresses of the job's processes, usually one for all."""
     places = [
         env.get("NCCL_RAS_ADDR") or USUAL for env in environments if env.get("NCCL_RAS_ENABLE", "1") != "0"
     ]
@@ -222,7 +224,7 @@ def _places(environments: Iterable[Mapping[str, str]]) -> list[str]:
 
 
 def _ras(place: str, own: Collection[str], pids: Collection[int], until: float) -> tuple[RasReport, ...]:
-    """Return two answers, a moment apart, more where counts grow; none of another job that listens there."""
+    """Return two answers a moment apart, more where counts grow; none of another job listening there."""
     reports: list[RasReport] = []
     while len(reports) < _enough(reports) and (left := until - 2 * _LAST - time.monotonic()) > 0:
         report = ask_ras(place, own, left)
@@ -240,7 +242,7 @@ def _enough(reports: Sequence[RasReport]) -> int:
 
 
 def _foreign(report: RasReport, own: Collection[str], pids: Collection[int]) -> bool:
-    """Return whether the report names processes on this node, and none of them is ours."""
+    """Return whether the report names processes on this node, and none is of this job."""
     named = [each for comm in report.communicators for each in (*comm.members, *comm.absent)]
     here = [each.pid for each in (*named, *report.absent) if each.host in own and each.pid is not None]
     return bool(here) and not any(pid in pids for pid in here)
@@ -250,13 +252,12 @@ def _gpus(until: float) -> tuple[Gpu, ...]:
     if not any(map(shutil.which, _SMI)):
         return ()
     left = until - _LAST - time.monotonic()
-    return node_script.read(
-        command.ask(node_script.argv(max(left / 2, 1.0)), deadline=left).output
-    ).readout.gpus
+    answer = command.ask(node_script.argv(max(left / 2, 1.0)), deadline=left)
+    return node_script.read(answer.output).readout.gpus
 
 
 def _port_errors(until: float) -> dict[str, int]:
-    """Return what ports count between two looks."""
+    """Return the growth of the ports' error counts between two readings."""
     if not (before := link_errors.of_ports()):
         return {}
     time.sleep(min(_STILL, max(until - 2 * _LAST - time.monotonic(), 0.0)))
@@ -268,7 +269,7 @@ def _nvlink_errors(until: float) -> dict[str, int]:
 
 
 def _used(gpus: Sequence[Gpu], pids: Collection[int]) -> tuple[Gpu, ...]:
-    """Leave out the GPUs that others use, where the tool names whose processes are on them."""
+    """Leave out GPUs of other processes, where the tool names processes."""
     mine = {gpu.index for gpu in gpus if not set(pids).isdisjoint(gpu.pids)}
     return tuple(gpu for gpu in gpus if gpu.index in mine or not any(each.pids for each in gpus))
 

@@ -1,4 +1,4 @@
-"""The samples in home's inbox: where one lies, and clearing away what a killed probe of ours left."""
+"""Samples in home's inbox: their paths, and removal of those left by a killed probe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from watchdogd.system.pathname import file_name, group_of
 from watchdogd.system.smallfile import read_head, read_plain
 
 _OLD = 3600.0
-"""Seconds after which a sample that nobody renewed is of no use to anybody."""
+"""Seconds after which a sample that nobody renewed is removed."""
 _SIZE_LIMIT = 1 << 20
 
 
@@ -24,12 +24,12 @@ def path(inbox: str, run: str, node: str) -> str:
 
 
 def mode(inbox: str) -> int:
-    """Return the mode of a sample: the group may read it where it shares the inbox. OSError."""
+    """Return the mode of a sample: readable by a group that shares the inbox. OSError."""
     return inbox_submit.PRIVATE_MODE if group_of(inbox) is None else inbox_submit.SHARED_MODE
 
 
 def left(inbox: str, run: str, user: str, kind: str = "sample") -> Iterator[tuple[float, str]]:
-    """Yield when each sample (or other kind) of the run was written, and its text; only what `user` wrote."""
+    """Yield time and text of each sample (or other kind) of the run, written by `user`."""
     prefix = f"{file_name(run)}.{kind}."
     try:
         names = sorted(os.listdir(inbox)) if inbox else []
@@ -38,12 +38,12 @@ def left(inbox: str, run: str, user: str, kind: str = "sample") -> Iterator[tupl
         return
     for name in names:
         if name.startswith(prefix):
-            with contextlib.suppress(OSError):  # a file that goes away: its node then has no sample
+            with contextlib.suppress(OSError):  # it has just been removed
                 yield _owned(os.path.join(inbox, name), user, shared=shared)
 
 
 def sweep(inbox: str, run: str, job: str, now: float) -> None:
-    """Remove our own samples of this job, and those of any that are an hour old. OSError: no inbox."""
+    """Remove this user's samples of this job, and those that are an hour old. OSError without inbox."""
     for each in _own(inbox, run):
         with contextlib.suppress(OSError, UnreadableError):
             if now - os.stat(each).st_mtime > _OLD or _job(each) == job:
