@@ -39,10 +39,11 @@ quick: $(VENV)/developing
 	$(MAKE) --no-print-directory --jobs 3 --output-sync $(LIGHT) lint
 
 # One process for the tests from p to t, one for the rest: pytest-xdist's messages and its collecting all in each
-# process would be a third of what tests of some milliseconds cost.
+# process would be a third of what tests of some milliseconds cost. A thread for each of them, which faulthandler's clock
+# takes, would be another 3 %.
 LIGHT := light-a-ou-z light-p-t
 $(LIGHT): light-%: $(VENV)/developing
-	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q --ignore-glob='tests/[!_$*]*' \
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -o faulthandler_timeout=0 --ignore-glob='tests/[!_$*]*' \
 		-m 'not (slurm or root or server or debian or browser or site or torch or lowest or slow)'
 
 # Each in an environment of its own, by an interpreter on the PATH or of pyenv's.
@@ -122,9 +123,14 @@ $(VENV)/installed: $(VENV)/pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
+# What mypy finds out about these libraries, almost half of its work, is kept with them.
+TYPED := alembic.config, apprise, hypothesis.stateful, jinja2, mkdocs.plugins, playwright.sync_api, \
+	prometheus_client.parser, psycopg, psutil, pydantic, pytest, requests, rich.progress, sqlalchemy.orm
 $(VENV)/developing: $(VENV)/pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	$(BIN)/python -m compileall -q watchdogd plugins
+	echo 'import $(TYPED)' >$(VENV)/typed.py
+	$(BIN)/mypy $(VENV)/typed.py >/dev/null
 	touch $@ $(VENV)/installed
 
 # PyTorch, the frameworks and trackers that the examples and `annotate` need, apart from the rest: 1 GB, three

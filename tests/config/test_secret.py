@@ -87,7 +87,9 @@ def test_a_password_that_the_server_repeats_is_masked(
 def test_strange_headers_make_no_library_log_the_address(
     endpoint: WebServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    endpoint.behave(Answer(404, "no", (("X-Odd", "1\r\nno colon here\r\nX-More: 2"),)))
+    endpoint.behave(
+        Answer(404, "no", (("Connection", "close"), ("X-Odd", "1\r\nno colon here\r\nX-More: 2")))
+    )
     with caplog.at_level(logging.DEBUG, logger="root"), pytest.raises(DeliveryError):
         JsonWebhook(f"{endpoint.url}{PATH}").send(letter(), ())
     assert CANARY not in caplog.text
