@@ -40,6 +40,7 @@ from watchdogd.plugin import (
 )
 from watchdogd.system import command
 from watchdogd.system.text import nearest
+from watchdogd.units import age
 
 _OF_NODES = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 _FINE = frozenset({"COMPLETED", "TIMEOUT"})
@@ -200,14 +201,14 @@ def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> 
         job = users[name]
         details = "\n".join(_give_back([node]))
         if node.down:
-            told = Result(Status.CRITICAL, _words(node), subject=name, details=details)
+            told = Result(Status.CRITICAL, _words(node, snapshot.taken_at), subject=name, details=details)
             fact = f"job {job.id} ({job.name}) still occupies it"
             advice = Advice(
                 as_owner(f"If job {job.id} makes no progress, restart it:", job),
                 f"scontrol requeue {job.handle}",
             )
         elif node.drained or node.silent:
-            told = Result(Status.WARNING, _words(node), subject=name, details=details)
+            told = Result(Status.WARNING, _words(node, snapshot.taken_at), subject=name, details=details)
             fact = f"job {job.id} ({job.name}) runs on, no other starts there"
             advice = Advice(
                 f"Nothing, while job {job.id} makes progress: Slurm starts no other job on {name}."
@@ -255,9 +256,15 @@ def _numbered(ended: str) -> str:
     return f"{how}, job {job}"
 
 
-def _words(node: SlurmNode) -> str:
+_FRESH = 60.0
+"""Seconds for which a node's state is too new to say how long it has been so."""
+
+
+def _words(node: SlurmNode, now: float | None = None) -> str:
     """Return a node in words: `node5: drained by root: bad DIMM`."""
     state = f"{node.state}, does not answer" if node.silent else node.state
+    if now is not None and node.since is not None and now - node.since >= _FRESH and not node.silent:
+        state += f" for {age(now - node.since)}"
     by = f" by {node.by}" if node.by and node.reason else ""
     why = f": {node.reason}" if node.reason else ""
     mild = " (mostly a healthy node: a process was slow to die)" if node.kill_failed else ""

@@ -341,7 +341,9 @@ def actions() -> Events:
     """What watchdogd does by itself."""
     run = SimpleNamespace(job_name="llama-7b", backend="slurm")
     check = SimpleNamespace(name="llama-7b/job_liveness", run=run)
-    context: Any = SimpleNamespace(speaker=lambda _run: check, incidents={})
+    hung = Result(Status.CRITICAL, "stalled, no output for 4m (limit 90s)").dated(NOW - 240)
+    seen = Observation("llama-7b/log_staleness", "llama-7b", "llama-7b", hung, NOW)
+    context: Any = SimpleNamespace(speaker=lambda _run: check, incidents={FIRST: rounds([seen])[0].incident})
     for deed in DEEDS:
         record = _record(*deed)
         yield f"action: {deed[0]} {deed[1]}", RemediationContext.notice(context, [record], "", NOW)

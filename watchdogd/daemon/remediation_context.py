@@ -141,7 +141,7 @@ class RemediationContext:
             details,
             about,
             label="ACTION",
-            facts=tuple(each.deed for each in records),
+            facts=(*_reason(about), *(each.deed for each in records)),
             advice=tuple(dict.fromkeys(way for each in told for way in each.advice(job_name))),
         )
 
@@ -174,6 +174,12 @@ class RemediationContext:
         """Return the check that stands for a run in messages: the one on its jobs, if there is one."""
         own = [check for check in self.setup.checks if run and check.run_name == run]
         return next((check for check in own if check.entry.declared.jobs), own[0] if own else None)
+
+
+def _reason(about: Incident | None) -> Iterator[str]:
+    """Yield what was wrong, so that an action was taken, if that is still open."""
+    if about is not None:
+        yield f"because of: [{about.status.name}] {about.summary}"
 
 
 def _free(state: CheckState, incident: Incident) -> bool:

@@ -55,6 +55,8 @@ ADVICE = {
     "pulse": (Advice("Correct [pulse] in config.toml, or what lies at its path."),),
 }
 """Advice on a trouble, by subject."""
+_TWICE = re.compile(r"\b(\w+) (?=\1\.)")
+"""Word before a file of that name, as in `history history.db`."""
 AGAIN = {
     "engine": "alerts go out again",
     "history": "events are recorded again",
@@ -148,5 +150,5 @@ class SelfMonitoring:
 
 def _pathless(result: Result) -> Result:
     """Return the result with file names for paths in its summary, and the full summary below it."""
-    short = _PATH.sub(r"\1", result.summary)
+    short = _TWICE.sub("", _PATH.sub(r"\1", result.summary))
     return result if short == result.summary else replace(result, summary=short).saying(result.summary)

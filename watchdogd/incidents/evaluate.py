@@ -117,7 +117,7 @@ class _Evaluation:
                 text = message_wording.silenced(request.by, request.until - request.at, request.reason)
                 facts = (f"until {local_time(request.until)}",)
                 command = f"watchdogd unsilence {shlex.quote(request.target)}"
-                advice = (Advice("To hear of it before:", command),)
+                advice = (Advice("To end it before:", command),)
             else:
                 text = message_wording.unsilenced(request.by)
             self.events.append(

@@ -293,7 +293,7 @@ def _watcher(rules: MessageRules, group: Sequence[IncidentEvent]) -> str:
     host = f" on {one_line(rules.host)}" if rules.host else ""
     about = f" {event.incident.subject}" if event.incident and event.incident.subject else ""
     number = f", incident {event.incident.id}" if event.incident else ""
-    verb = "Done" if event.label == "ACTION" else "Seen"
+    verb = "Reported" if event.label == "ACTION" else "Seen"
     return f"{verb} by {one_line(rules.name)}{host}; check {one_line(event.check + about, 200)}{number}"
 
 

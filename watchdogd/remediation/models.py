@@ -158,7 +158,10 @@ class ActionRecord:
             return Advice("To submit it by hand:", f"sbatch {shlex.quote(self.action.words[0])}")
         if self.action.harmless or not job_name:
             return None
-        return Advice("To see its jobs first:", f"squeue --name={shlex.quote(job_name)}")
+        first = (
+            "To see whether it was done:" if self.state == LOST else "Before you do it by hand, see its jobs:"
+        )
+        return Advice(first, f"squeue --name={shlex.quote(job_name)}")
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
