@@ -158,7 +158,8 @@ def lives() -> Events:
 
 def comings_and_goings(folder: Path) -> Events:
     """An incident that comes and goes, one with others of its cause, one whose check or fault is gone."""
-    check, policy = "llama-7b/log_staleness", AlertPolicy(confirm=1)
+    check = "llama-7b/log_staleness"
+    policy = AlertPolicy(confirm=1, escalate_after=600.0, repeat_every=600.0)
     state, now = AlertState(next_id=FIRST), START
     found: list[IncidentEvent] = []
     for at in range(20):
@@ -169,6 +170,9 @@ def comings_and_goings(folder: Path) -> Events:
         state, events = evaluate(state, seen, {check: policy}, now)
         found += [each for each in events if each.notes]
     yield "an incident: it comes and goes", found[0]
+    for kind in (EventKind.REMINDER, EventKind.ESCALATION):
+        later = next(each for each in found if each.kind is kind)
+        yield f"an incident: it comes and goes ({kind.name})", later
     stopped = checks.liveness(
         {"jobs": (checks.job(),)}, {"endings": (checks.end(state="COMPLETED", exit_code=0),)},
         switch=KillSwitch(START, "alice", "wrong learning rate"),

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from watchdogd.system.text import one_line
-from watchdogd.units import age, local_time
+from watchdogd.units import age, local_time, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,10 @@ LIMIT = 100
 _CLAUSE = re.compile(r"[;,] | \(")
 """Separators between the clauses of a fact; the first clauses matter most."""
 _TARGET = 40
+_LASTS = re.compile(r"\b(?:for|in|after|waited) (\d[\dsmhdw]*)\b(?![^(]*\))")
+"""A clause of a fact that says for how long it has been so; an aside in parentheses does not."""
+_OLD_NEWS = re.compile(r" \([^()]*\)| after \d[\dsmhdw]*(?=:)")
+"""Clauses of a fact that a later message leaves out first: asides, and how long the job ran."""
 _LEAST = 20
 """Characters of the fact that a suspect leaves at least: `stalled for 22m`."""
 
@@ -67,7 +71,12 @@ def cut(text: str, room: int) -> str:
     if len(text) <= room:
         return text
     ends = [match.start() for match in _CLAUSE.finditer(text, room // 2, room + 2)]
-    whole = [at for at in ends if at <= room and text.count("(", 0, at) == text.count(")", 0, at)]
+    whole = [
+        at
+        for at in ends
+        if at <= room and text.count("(", 0, at) == text.count(")", 0, at)
+        if ": " not in text[at:room]  # there the cause stands
+    ]
     if whole:
         return text[: whole[-1]]
     head = text[: room - 1]
@@ -107,14 +116,30 @@ def _fault(summary: str) -> str:
     return re.sub(r" for \d\w*(?=:|$)", "", clause)
 
 
-def reminder(incident: Incident, now: float) -> str:
-    """Return that it is still so."""
-    return f"still {incident.status.name} after {age(now - incident.fault_began)}: {incident.summary}"
+def reminder(incident: Incident, now: float, flaps: str = "") -> str:
+    """Return that it is still so, and for how long unless the fact says it; `flaps`: see `flapping`."""
+    lasted = now - incident.fault_began
+    after = "" if flaps or _says_how_long(incident.summary, lasted) else f" after {age(lasted)}"
+    return _later(f"still {incident.status.name}{after}", "REMINDER", incident, flaps)
 
 
-def unacknowledged(incident: Incident, now: float) -> str:
-    """Return for how long nobody has acknowledged it."""
-    return f"unacknowledged for {age(now - (incident.first_notified_at or now))}: {incident.summary}"
+def unacknowledged(incident: Incident, now: float, flaps: str = "") -> str:
+    """Return for how long nobody has acknowledged it; `flaps`: see `flapping`."""
+    waited = age(now - (incident.first_notified_at or now))
+    return _later(f"unacknowledged for {waited}", incident.status.name, incident, flaps)
+
+
+def _later(head: str, word: str, incident: Incident, flaps: str) -> str:
+    """Return `head: fact`; if that is too long, without what is no news any more, so that the cause stays."""
+    head = f"{head}, {flaps}" if flaps else head
+    whole = f"{head}: {incident.summary}"
+    return whole if fits(word, incident.target, whole) else f"{head}: {_OLD_NEWS.sub('', incident.summary)}"
+
+
+def _says_how_long(fact: str, seconds: float) -> bool:
+    """Return True if a fact says itself that it has been so for about as many seconds."""
+    said = (parse_duration(length) for length in _LASTS.findall(fact))
+    return any(abs(each - seconds) <= max(60.0, 0.1 * seconds) for each in said)
 
 
 def eased(incident: Incident) -> str:
@@ -122,9 +147,9 @@ def eased(incident: Incident) -> str:
     return f"down from {incident.peak[0].name}: {incident.summary}"
 
 
-def flapping(fact: str, times: int, within: float) -> str:
-    """Return that it comes and goes, how often in what time, and what."""
-    return f"comes and goes, {times} times in {age(within)}: {fact}"
+def flapping(times: int, within: float) -> str:
+    """Return that it comes and goes, and how often in what time."""
+    return f"comes and goes, {times} times in {age(within)}"
 
 
 def calm(seconds: float) -> str:

@@ -256,6 +256,7 @@ class IncidentEvent:
     `done`: what watchdogd did about it, one line for each record; `upcoming`: what it will do.
     `polled`: a Guard polls the run's kill switch. `label`: a notice's, one of LABELS.
     `calm`: it goes to everybody but wakes nobody. `suspect`: who is suspected of causing a stall.
+    `flaps`: it comes and goes.
     """
 
     kind: EventKind
@@ -276,6 +277,7 @@ class IncidentEvent:
     polled: bool = False
     calm: bool = False
     suspect: str = ""
+    flaps: bool = False
 
     @property
     def told(self) -> str:

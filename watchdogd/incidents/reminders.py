@@ -185,18 +185,24 @@ def _event_of(
     notes = []
     if incident.doubt:
         notes.append(f"not known now: {incident.doubt}")
-    summary = _summary(kind, incident, now)
-    if kind in (EventKind.OPENED, EventKind.WORSE) and flapping(state, policy, now):
-        summary = message_wording.flapping(summary, len(state.flips), now - state.flips[0])
+    flaps = ""
+    if kind is not EventKind.EASED and flapping(state, policy, now):
+        flaps = message_wording.flapping(len(state.flips), now - state.flips[0])
         notes.append(message_wording.calm(window(policy) / FLAP_CALM))
     notes += map(message_wording.follower, inhibited)
-    return event(kind, incident, now, summary=summary, notes=tuple(notes))
+    said = event(kind, incident, now, summary=_summary(kind, incident, now, flaps), notes=tuple(notes))
+    return replace(said, flaps=bool(flaps))
 
 
-def _summary(kind: EventKind, incident: Incident, now: float) -> str:
-    """Return the fact with what is new in it, so that no message repeats the one before."""
+def _summary(kind: EventKind, incident: Incident, now: float, flaps: str = "") -> str:
+    """Return the fact with what is new in it, so that no message repeats the one before.
+
+    `flaps`: that it comes and goes, if it does.
+    """
     if kind is EventKind.REMINDER:
-        return message_wording.reminder(incident, now)
+        return message_wording.reminder(incident, now, flaps)
     if kind is EventKind.ESCALATION:
-        return message_wording.unacknowledged(incident, now)
-    return message_wording.eased(incident) if kind is EventKind.EASED else incident.summary
+        return message_wording.unacknowledged(incident, now, flaps)
+    if kind is EventKind.EASED:
+        return message_wording.eased(incident)
+    return f"{flaps}: {incident.summary}" if flaps else incident.summary

@@ -208,6 +208,8 @@ def _when(event: IncidentEvent, now: float) -> str:
             was = [f"Worst: [{worst.name}] {said}", f"At last: [{incident.status.name}] {incident.summary}"]
         return "\n".join([lasted, *map(one_line, was)])
     since = incident.fault_began
+    if event.flaps:
+        return f"Since {local_time(since)}, on and off."
     seconds = max(now, event.at) - since
     return f"Since {local_time(since)}" + (f", for {age(seconds)}." if seconds >= 1 else ".")
 
