@@ -42,7 +42,15 @@ from watchdogd.notify import locks, mail_replies
 from watchdogd.notify.answers import EVERYBODY
 from watchdogd.notify.http_client import WebReply
 from watchdogd.notify.slack_reactions import SlackReactions
-from watchdogd.parsers import faulthandler, guard_heartbeat, nagios, nccl_ras, probe_sample, pyspy
+from watchdogd.parsers import (
+    faulthandler,
+    guard_heartbeat,
+    nagios,
+    nccl_ras,
+    nccl_ras_text,
+    probe_sample,
+    pyspy,
+)
 from watchdogd.parsers import probe_sample as probes
 from watchdogd.parsers.gpu import amd_smi, kernel_log, node_script, nvidia_smi, rocm_smi
 from watchdogd.parsers.logs import failures, line_shapes, log_lines, measures, progress, structured_files
@@ -126,13 +134,7 @@ QSTAT = """Job Id: 12[].srv
     array_state_count = Queued:3 Running:1
 """
 PBS = '{"Jobs": {"12.srv": {"Job_Name": "tr4", "job_state": "F", "Exit_status": 271, "qtime": "x"}}}'
-SPY = """Process 77: python train.py
-Python v3.11.7 (/usr/bin/python3.11)
-
-Thread 77 (active+gil): "MainThread"
-    step (train.py:12)
-"""
-SPY_JSON = (
+SPY = (
     '[{"pid": 77, "thread_id": 1, "thread_name": "M", "active": true, "frames": [{"name": "f", "line": 3}]}]'
 )
 FAULT = """{"run": "tr4", "host": "n1", "time": 1795800000.5, "pid": 77, "rank": 3}
@@ -198,10 +200,6 @@ ReservationName=maint StartTime=2026-11-28T10:00:00 EndTime=2026-11-29T10:00:00
 """
 
 
-RAS_JSON = """{"nccl_version": "2.28.9", "communicators": [{"hash": "0x5b", "size": 2, "ranks": [{"rank": 0, "pid": 7, "host": "n1", "nvml_dev": 0,
- "collective_counts": {"AllReduce": 12}, "status": {"init_state": 0, "async_error": 0, "abort_flag": false,
-  "finalize_called": false, "destroy_flag": false}}], "missing_ranks": []}]}
-"""
 SSHARE = """root|||cpu=900,node=40
  six||gres/gpu=6000|cpu=900,gres/gpu=3000
   six|ines|gres/gpu=1200|cpu=60,gres/gpu=600
@@ -384,9 +382,8 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "stacks of a probe": (stack_collection._taken, json.dumps({"run": "tr4", "node": "n1", "text": PARTS})),
     "faulthandler": (faulthandler.handed, FAULT),
     "py-spy": (pyspy.read, SPY),
-    "py-spy json": (pyspy.read, SPY_JSON),
     "ras": (
-        lambda text: nccl_ras.accused(nccl_ras.read(text)),
+        lambda text: nccl_ras.accused(nccl_ras_text.read(text)),
         ras.text(
             ras.mismatch(
                 [
@@ -396,7 +393,6 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
             )
         ),
     ),
-    "ras json": (lambda text: nccl_ras.accused(nccl_ras.read(text)), RAS_JSON),
     "ranks of a node": (node_ranks.read, PARTS),
     "usage of a node": (node_answers._node_heard, f"@@ node n1\n{PROBED}"),
     "gpus of a probe": (node_answers._gpu_sample, PROBED),
