@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from tests.notify.values import NOON, letter
 from watchdogd.errors import DeliveryError, PartlyDeliveredError
-from watchdogd.notify.channel_state import Health, Policy, after_failed_try, after_failure, after_success
+from watchdogd.notify.channel_state import (
+    Health,
+    Policy,
+    after_failed_try,
+    after_failure,
+    after_success,
+    timely,
+)
 
 POLICY = Policy()
 PASSING = DeliveryError("hooks.example.org answered 500")
@@ -107,3 +114,23 @@ def test_a_step_always_leads_somewhere(
     else:
         assert step.state == "expired"
         assert age >= POLICY.expire
+
+
+@pytest.mark.parametrize("days", [1.0, 3.0, 30.0])
+def test_what_nobody_could_try_is_not_given_up_untried(days: float) -> None:
+    """The machine was off over a weekend, or its clock was set ahead."""
+    now = NOON + days * 86_400
+    found = timely(letter(), now, POLICY)
+    assert now - found.created_at < POLICY.expire / 2
+    tried = timely(replace(letter(), attempts=40, next_try=NOON + 7200), now, POLICY)
+    assert now - tried.created_at == 7200
+    assert after_failed_try(tried, PASSING, now, POLICY).state == "waiting"
+
+
+def test_what_was_tried_all_the_time_is_given_up_as_before() -> None:
+    """By ticks, each of which begins with what the one before stored."""
+    now = NOON + POLICY.expire
+    for row in (replace(letter(), attempts=90, next_try=now - 900), replace(letter(), next_try=now + 100)):
+        assert timely(row, now, POLICY) == row
+    young = letter()
+    assert timely(young, NOON + POLICY.expire - 1, POLICY) == young

@@ -339,8 +339,14 @@ def after_failed_try(
 
 
 def timely(row: Notification, now: float, policy: Policy) -> Notification:
-    """Return a row from an earlier process with plausible times, since the clock may have been set back."""
+    """Return a row from an earlier process with plausible times, since the clock may have been set.
+
+    Where it would be given up, but for most of its time nobody was there to try it, that time does not count.
+    """
     begun = min(row.created_at, now)
+    untried = now - max(begun, row.next_try)
+    if now - begun >= policy.expire and untried >= policy.expire / 2:
+        begun += untried
     next_try = min(row.next_try, now if row.created_at > now else now + policy.pause)
     if (begun, next_try) == (row.created_at, row.next_try):
         return row
