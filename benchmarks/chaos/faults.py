@@ -25,6 +25,7 @@ LIVING = ("local", "chain", "systemd")
 """Modes in which one daemon lives on, unlike ticks."""
 CHANNELS = ("hook", "far", "alerts", "mail")
 SUMMER = "summer"
+MISDATED = r"chaos-watch: (acknowledgements are not taken in|inbox is fine)"
 GAP = r"^\[WARNING\] chaos-watch: .*(watched|gap|round)"
 OF_HOME = r"^\[\w+\] (chaos-watch|history|home|delivery): "
 Play = Callable[[Scene], Iterator[None]]
@@ -363,8 +364,9 @@ for _mood in MOODS:
 AHEAD = (40.0, -40.0, 3600.0, -3600.0, 5 * 3600.0, -7 * 3600.0, 3 * 86400.0, -3 * 86400.0)
 
 
-@fault("clock set", "clock", (15, 50), modes=ALONE, weight=3, explains=(GAP,))
+@fault("clock set", "clock", (15, 50), modes=ALONE, weight=3, explains=(GAP, MISDATED))
 def clock_set(scene: Scene) -> Iterator[None]:
+    """A paper that is just being handed in then looks as if it were forged, and that is reported."""
     scene.stage.clock.set(scene.chance.choice(AHEAD))
     yield
     scene.stage.clock.set(0.0)
