@@ -92,7 +92,7 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
     stays = all(job.leaving for job in situation.running)
     if stays and situation.now - ended > situation.limits.completing_for:
         job = situation.newest
-        held = f"has ended, but has held its nodes for {situation.ago(ended)}, job {job.id}"
+        held = f"ended, but has held its nodes for {situation.ago(ended)}, job {job.id}"
         told = warning(held).saying(
             f"job {job.id} is {job.state}{on_nodes(job.nodes)}",
             advice=[Advice(f"Ask the cluster's administrators to look at {job.nodes or 'its nodes'}.")],

@@ -89,7 +89,7 @@ def _loss(log: RunLog, now: float) -> Iterator[Result]:
         yield found.triggers("on_spike")
     elif loss:
         told = f"loss {loss.good:g}" if loss.good is not None else "no loss yet"
-        yield ok(told, subject="loss").ending("loss is fine again", told.removeprefix("loss "))
+        yield ok(told, subject="loss").ending("loss is fine again", told.replace("loss ", "now ", 1))
 
 
 def _lost(log: RunLog, evidence: str, now: float) -> Result | None:
@@ -103,7 +103,7 @@ def _lost(log: RunLog, evidence: str, now: float) -> Result | None:
         before = f", last good {loss.good:g}" if loss.good is not None else ""
         where = f", at {log_wording.number(log.told.step)}" if log.told.step else ""
         word = "NaN" if loss.word == "nan" else "infinite"
-        said = f"loss is {word} for {age(now - loss.since)}, {loss.bad} times in a row{where}{before}"
+        said = f"loss has been {word} for {age(now - loss.since)}, {loss.bad} times in a row{where}{before}"
         return critical(said, subject="loss", details=evidence).dated(loss.since)
     if lost:
         said = f"a number in its log is NaN or infinite, {lost.lost} times in a row"

@@ -259,7 +259,7 @@ def test_completing_for_too_long(watch: Watch) -> None:
     assert the(watch.look(job(state="COMPLETING"))).status is Status.OK
     result = the(watch.look(job(state="COMPLETING"), after=1000))
     assert result.status is Status.WARNING
-    assert result.summary == "has ended, but has held its nodes for 16m40s, job 88"
+    assert result.summary == "ended, but has held its nodes for 16m40s, job 88"
 
 
 def test_what_has_nodes_and_does_nothing_there_is_counted_apart(watch: Watch) -> None:
