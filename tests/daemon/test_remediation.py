@@ -233,11 +233,29 @@ def test_nothing_that_ends_a_job_is_done_where_it_cannot_be_recorded(
     assert place.training.wait(240) == -signal.SIGTERM
 
 
+def test_an_action_that_must_wait_is_promised_for_then(place: Place) -> None:
+    call = f'{{ exec = ["{place.folder}/call", "ops"] }}'
+    place.configure(f'on_hang = ["save-switch"]\non_gone = [{call}, "save-switch"]')
+    with assembled(place.home, begin(place)) as parts:
+        place.rounds(parts, "save-switch: ")
+        place.training.kill()
+        place.training.wait(60)
+        place.rounds(parts, "NOTICE exec ")
+        place.settle(parts)
+    assert len(place.about("save-switch")) == 1
+    [alert, notice] = [body for body in place.bodies if "at the earliest" in body]
+    then = r"press the save switch at [^(]+ at the earliest \(it did so \d+s ago\)"
+    assert re.search(rf"watchdogd will run call, then {then}", alert)
+    assert re.search(rf"^watchdogd will {then}", notice, re.MULTILINE)
+    assert re.search(r" ack 2$", notice, re.MULTILINE), "which stops it"
+    assert any("call ran; still to come: press the save switch (incident 2)" in line for line in place.told)
+
+
 def test_a_dry_run_of_actions(place: Place) -> None:
     place.configure('on_hang = ["stacks", "cancel"]', "[actions]\ndry_run = true")
     with assembled(place.home, begin(place)) as parts:
-        place.rounds(parts, "cancel: ")
-    assert "dry run, nothing was done" in place.about("cancel")[0]
+        place.rounds(parts, "cancel not done")
+    assert "NOTICE cancel not done: dry run" in place.about("cancel")
     assert place.training.poll() is None
 
 
@@ -247,7 +265,7 @@ def test_a_dry_daemon_says_what_it_would_do_and_does_nothing(place: Place) -> No
         seen = parts.engine.rehearse()
     place.take(seen)
     assert [each.kind.name for each in seen.events] == ["OPENED"], "what is done at once is told with it"
-    assert "dry run, nothing was done" in place.about("cancel")[0]
+    assert place.about("cancel") == ["DID cancel not done: dry run"]
     assert list(place.home.evidence.iterdir()) == []
     assert place.training.poll() is None
 

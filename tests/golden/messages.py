@@ -355,6 +355,9 @@ def actions() -> Events:
     yield "action: several", RemediationContext.notice(context, several, "rank 3 in next_batch", NOW)
     mixed = [_record(*deed) for deed in (DEEDS[2], DEEDS[6], DEEDS[4])]
     yield "action: some failed", RemediationContext.notice(context, mixed, "", NOW)
+    later = replace(Action("requeue").next, when=message_wording.not_before(NOW + 192, 408.0))
+    more = RemediationContext.notice(context, [_record(*DEEDS[1])], "", NOW, (later,))
+    yield "action: one is still to come", more
 
 
 def said_by_checks(folder: Path) -> Iterator[tuple[str, checks.Said]]:

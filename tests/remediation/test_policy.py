@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from watchdogd.incidents import message_wording
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, ActionRecord
 from watchdogd.remediation.policy import (
     DAY,
@@ -13,10 +14,12 @@ from watchdogd.remediation.policy import (
     REST,
     ActionLimits,
     ActionRequest,
+    PendingAction,
     decide,
     forget,
     pending,
 )
+from watchdogd.units import local_time
 
 NOW = 1_790_000_000.0
 STACKS, SAVE, REQUEUE, CANCEL = Action("stacks"), Action("save-switch"), Action("requeue"), Action("cancel")
@@ -37,6 +40,13 @@ class Desk:
         fresh = decide(cases, self.records, self.rules, self.now, room)
         self.records += tuple(fresh)
         return fresh
+
+    def pending(self, *cases: ActionRequest) -> list[PendingAction]:
+        return list(pending(cases, self.records, self.rules, self.now))
+
+    def promise(self, *cases: ActionRequest) -> str:
+        """What the alert says of what is to come."""
+        return message_wording.upcoming([each.next(self.now) for each in self.pending(*cases)])
 
     def end(self, state: str = DONE) -> None:
         """All that is under way has come to that."""
@@ -76,7 +86,7 @@ def test_what_is_under_way_or_to_come_is_pending() -> None:
     case = replace(HANG, actions=(EVIDENCE, *HANG.actions))
 
     def coming() -> list[tuple[str, bool]]:
-        return [(action.label, began is not None) for _, action, began in pending([case], desk.records)]
+        return [(each.action.label, each.began is not None) for each in desk.pending(case)]
 
     assert coming() == [("stacks", False), ("requeue", False)]
     for expected in ([("stacks", False), ("requeue", False)], [("stacks", True), ("requeue", False)]):
@@ -87,6 +97,44 @@ def test_what_is_under_way_or_to_come_is_pending() -> None:
     desk.round(case)
     desk.end()
     assert coming() == []
+
+
+STOPS = "An acknowledgement or a silence stops that."
+
+
+def test_a_promise_says_when_a_limit_delays_it() -> None:
+    desk, case = Desk(), ActionRequest(7, "glide", "on_gone", (CALL, REQUEUE))
+    assert desk.promise(case) == f"watchdogd will run call, then requeue its job. {STOPS}"
+    desk.round(ActionRequest(3, "glide", "on_hang", (REQUEUE,)))
+    at = local_time(desk.now + REST)
+    assert desk.promise(case) == (
+        f"watchdogd will run call, then requeue its job at {at} at the earliest (it does so now). {STOPS}"
+    )
+    desk.end()
+    desk.round(after=66.0)
+    assert desk.promise(case) == (
+        f"watchdogd will run call, then requeue its job at {at} at the earliest (it did so 66s ago). {STOPS}"
+    )
+    assert labels(desk.round(case)) == [CALL.label]
+    desk.end()
+    ago = "it did so 2m6s ago"
+    assert desk.promise(case) == f"watchdogd will requeue its job at {at} at the earliest ({ago}). {STOPS}"
+    assert labels(desk.round(case, after=REST - 126)) == ["requeue"], "it comes when it was promised for"
+
+
+def test_what_a_limit_refuses_is_not_promised() -> None:
+    desk = Desk(ActionLimits(max_per_day=1))
+    desk.round(replace(HANG, actions=(REQUEUE,)))
+    desk.end()
+    desk.now += 2 * REST
+    again = replace(HANG, incident=8)
+    why = "1 today already (max_per_day)"
+    assert desk.promise(again) == (f"watchdogd will take stacks. {STOPS} It will not requeue its job: {why}.")
+    desk.rules = ActionLimits(certain=False)
+    unknown = "the history cannot be read, so nobody knows what was done before"
+    assert desk.promise(again) == (
+        f"watchdogd will take stacks. {STOPS} It will not requeue its job: {unknown}."
+    )
 
 
 def test_what_fails_holds_up_nothing() -> None:
@@ -190,9 +238,14 @@ def test_none_at_all() -> None:
 def test_a_dry_run_says_all_that_would_be_done() -> None:
     fresh = Desk(ActionLimits(dry_run=True)).round(HANG)
     assert [str(record) for record in fresh] == [
-        "stacks for incident 7 (on_hang): dry run, nothing was done",
-        "requeue for incident 7 (on_hang): dry run, nothing was done",
+        "stacks for incident 7 (on_hang) was not done: dry run",
+        "requeue for incident 7 (on_hang) was not done: dry run",
     ]
+    desk = Desk(ActionLimits(dry_run=True, max_per_day=1))
+    assert desk.promise(HANG) == "watchdogd will not take stacks: dry run; requeue its job: dry run."
+    desk.round(HANG)
+    desk.rules = ActionLimits(max_per_day=1)
+    assert labels(desk.round(replace(HANG, incident=8))) == ["stacks"], "a dry run uses up nothing"
 
 
 def test_where_the_past_is_not_known_only_what_is_harmless_is_done() -> None:

@@ -33,7 +33,14 @@ from watchdogd.remediation.models import (
     ActionRecord,
     ActionTask,
 )
-from watchdogd.remediation.policy import ActionLimits, ActionRequest, decide, forget, pending
+from watchdogd.remediation.policy import (
+    ActionLimits,
+    ActionRequest,
+    PendingAction,
+    decide,
+    forget,
+    pending,
+)
 from watchdogd.units import iso
 
 KEPT = f"{SELF}/actions"
@@ -88,9 +95,12 @@ class Remediation:
         cases = list(context.cases(evidence=not self._dry)) if ordering else []
         if ordering:
             self._order(context, cases, now)
-        events = tuple(self._with_records(event, cases) for event in events)
+        rules = self._limits(context)
+        coming = tuple(pending(cases, self._records, rules, now))
+        self.pending = [_as_status(each, now) for each in coming if not each.refused]
+        events = tuple(self._with_records(event, coming, now) for event in events)
         mentioned = {(event.incident.id, event.run) for event in events if event.incident and _speaks(event)}
-        notices = tuple(self._outcomes(context, mentioned, now))
+        notices = tuple(self._outcomes(context, mentioned, coming, now))
         kept = json.dumps({"deeds": [each.as_json() for each in self._records]})
         return events + notices, {} if self._records == before else {KEPT: kept}
 
@@ -173,9 +183,13 @@ class Remediation:
         log.info("%s", f"{ended.run}: {ended}" if ended.run else ended)
 
     def _outcomes(
-        self, context: RemediationContext, mentioned: Collection[tuple[int, str]], now: float
+        self,
+        context: RemediationContext,
+        mentioned: Collection[tuple[int, str]],
+        coming: Sequence[PendingAction],
+        now: float,
     ) -> Iterator[IncidentEvent]:
-        """Yield one notice for all actions on an incident, once none is under way.
+        """Yield one notice for all actions on an incident, once none is under way, with what is to come.
 
         Actions whose incident is `mentioned` in another message of this round are reported there.
         """
@@ -196,32 +210,28 @@ class Remediation:
         for about, records in owed.items():
             if about not in mentioned:
                 details = [text for record in records if (text := self._details.get(record.key))]
-                yield context.notice(records, "\n\n".join(details), now)
+                later = tuple(
+                    each.next(now) for each in coming if about == (each.request.incident, each.request.run)
+                )
+                yield context.notice(records, "\n\n".join(details), now, later)
         for key in heard:
             self._details.pop(key, None)
 
     def _order(self, context: RemediationContext, cases: Sequence[ActionRequest], now: float) -> None:
         """Order the actions that are due now; skipped ones are reported as well."""
-        config = context.setup.config
-        rules = ActionLimits(config.actions.max_per_day, config.actions.dry_run or self._dry, self._certain)
-        fresh = decide(cases, self._records, rules, now, self._executor.room)
+        fresh = decide(cases, self._records, self._limits(context), now, self._executor.room)
         self._records += tuple(
             replace(record, owed=record.ended and record.action != EVIDENCE) for record in fresh
         )
         self._fresh = [context.task(record, self._ending) for record in fresh if not record.ended]
-        self.pending = [
-            {
-                "incident": case.incident,
-                "run": case.run,
-                "trigger": case.trigger,
-                "action": action.label,
-                "will": action.next.words,
-                "began": None if began is None else iso(began),
-            }
-            for case, action, began in pending(cases, self._records)
-        ]
 
-    def _with_records(self, event: IncidentEvent, cases: Sequence[ActionRequest]) -> IncidentEvent:
+    def _limits(self, context: RemediationContext) -> ActionLimits:
+        actions = context.setup.config.actions
+        return ActionLimits(actions.max_per_day, actions.dry_run or self._dry, self._certain)
+
+    def _with_records(
+        self, event: IncidentEvent, coming: Iterable[PendingAction], now: float
+    ) -> IncidentEvent:
         """Add to an event the actions done and upcoming, and the folder of its evidence.
 
         Details of unreported actions, and the way back, are added if the event goes to those who would get
@@ -237,7 +247,7 @@ class Remediation:
         ]
         done = tuple(record.deed for record in about if record.action != EVIDENCE and record.ended)
         news = [self._details.get(record.key, "") for record in about if record.owed and _speaks(event)]
-        mine = [case for case in cases if case.incident == event.incident.id]
+        mine = [each.next(now) for each in coming if each.request.incident == event.incident.id]
         ways = [way for record in about if record.owed and _speaks(event) for way in record.advice("")]
         return replace(
             event,
@@ -245,8 +255,20 @@ class Remediation:
             notes=(*event.notes, *places),
             done=(*event.done, *done),
             advice=(*event.advice, *ways),
-            upcoming=tuple(dict.fromkeys(action.next for _, action, _ in pending(mine, self._records))),
+            upcoming=tuple(dict.fromkeys(mine)),
         )
+
+
+def _as_status(each: PendingAction, now: float) -> dict[str, Any]:
+    """Return an action under way or to come, as in status.json."""
+    return {
+        "incident": each.request.incident,
+        "run": each.request.run,
+        "trigger": each.request.trigger,
+        "action": each.action.label,
+        "will": str(each.next(now)),
+        "began": None if each.began is None else iso(each.began),
+    }
 
 
 def _speaks(event: IncidentEvent) -> bool:

@@ -24,6 +24,7 @@ from watchdogd.incidents.models import (
     EventKind,
     Incident,
     IncidentEvent,
+    NextAction,
     Observation,
 )
 from watchdogd.plugin import SLOW, Result, Status
@@ -122,8 +123,13 @@ class RemediationContext:
             ending=ending,
         )
 
-    def notice(self, records: Sequence[ActionRecord], details: str, now: float) -> IncidentEvent:
-        """Return the report on actions, for the run's channels, in its incident's thread while it is open."""
+    def notice(
+        self, records: Sequence[ActionRecord], details: str, now: float, coming: tuple[NextAction, ...] = ()
+    ) -> IncidentEvent:
+        """Return the report on actions, for the run's channels, in its incident's thread while it is open.
+
+        `coming`: what is still to be done about it.
+        """
         first = records[0]
         check = self.speaker(first.run)
         about = self.incidents.get(first.incident)
@@ -137,12 +143,13 @@ class RemediationContext:
             check.name if check else SELF,
             first.run,
             target,
-            message_wording.outcome([each.said for each in told], trigger, first.incident, target),
+            message_wording.outcome([each.said for each in told], trigger, first.incident, target, coming),
             details,
             about,
             label="ACTION",
             facts=(*_reason(about), *(each.deed for each in records)),
             advice=tuple(dict.fromkeys(way for each in told for way in each.advice(job_name))),
+            upcoming=coming,
         )
 
     def _pulled(self, check: Check, incident: Incident) -> Iterator[ActionRequest]:

@@ -213,11 +213,23 @@ class ActionWords(NamedTuple):
     why: str = ""
 
 
-def outcome(said: Sequence[ActionWords], trigger: str, incident: int, target: str) -> str:
-    """Return what watchdogd did about an incident, most important first.
+def outcome(
+    said: Sequence[ActionWords],
+    trigger: str,
+    incident: int,
+    target: str,
+    coming: Sequence[NextAction] = (),
+) -> str:
+    """Return what watchdogd did about an incident, most important first, and what is still to come.
 
-    If there is not enough room, the last reasons are dropped, and then the trigger.
+    If there is not enough room, what is to come is dropped, then the last reasons, and then the trigger.
     """
+    later = ", ".join(each.words for each in coming if not each.refused)
+    if later:
+        told = ", ".join(": ".join(filter(None, each)) for each in said)
+        whole = f"{told}; still to come: {later} (incident {incident})"
+        if len(whole) <= LIMIT - len(beginning("ACTION", target)):
+            return whole
     short = f" (incident {incident})"
     asked = f" ({trigger}, incident {incident})" if trigger else short
     room = LIMIT - len(beginning("ACTION", target))
@@ -236,9 +248,19 @@ def outcome(said: Sequence[ActionWords], trigger: str, incident: int, target: st
 
 
 def upcoming(actions: Sequence[NextAction]) -> str:
-    """Return what watchdogd will do, and what would stop it."""
-    words = [each.words for each in actions]
-    return f"watchdogd will {', then '.join(words)}. An acknowledgement or a silence stops that."
+    """Return what watchdogd will do, when if not at once, and what stops it; what it will not, and why."""
+    will = ", then ".join(str(each) for each in actions if not each.refused)
+    wont = "; ".join(f"{each.words}: {each.refused}" for each in actions if each.refused)
+    stops = " An acknowledgement or a silence stops that." if will else ""
+    parts = [f"watchdogd will {will}.{stops}" if will else "", f"It will not {wont}." if wont else ""]
+    said = " ".join(filter(None, parts))
+    return said if will else said.replace("It will", "watchdogd will", 1)
+
+
+def not_before(time: float, ago: float | None) -> str:
+    """Return when an action comes that was done `ago` seconds ago (None: it is being done)."""
+    why = "it does so now" if ago is None else f"it did so {age(ago)} ago"
+    return f"at {local_time(time)} at the earliest ({why})"
 
 
 def _why(what: str, reason: str) -> str:

@@ -235,10 +235,23 @@ class EventKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NextAction:
-    """An action that watchdogd is about to take: its `kind` (`requeue`), in `words` (`requeue its job`)."""
+    """An action that watchdogd is about to take: its `kind` (`requeue`), in `words` (`requeue its job`).
+
+    `when`: when it comes, if a limit delays it. `refused`: why it will not be done.
+    """
 
     kind: str
     words: str
+    when: str = ""
+    refused: str = ""
+
+    @property
+    def limited(self) -> bool:
+        """True if it does not come at once."""
+        return bool(self.when or self.refused)
+
+    def __str__(self) -> str:
+        return f"{self.words} {self.when}" if self.when else self.words
 
 
 LABELS = ("INFO", "ACTION", "WARNING")

@@ -23,7 +23,7 @@ from watchdogd.units import age, local_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from watchdogd.incidents.models import Incident, IncidentEvent
+    from watchdogd.incidents.models import Incident, IncidentEvent, NextAction
     from watchdogd.notify.routing import MessageRules
 
 _ALERTS = frozenset({"CRITICAL", "UNKNOWN", "WARNING", "REMINDER"})
@@ -216,8 +216,12 @@ def _when(event: IncidentEvent, now: float) -> str:
 
 def _promise(group: Sequence[IncidentEvent]) -> str:
     """Return what watchdogd will do about all of it, and what ends that promise."""
-    will = tuple(dict.fromkeys(each for event in group for each in event.upcoming))
-    return message_wording.upcoming(will) if will else ""
+    will: dict[str, NextAction] = {}
+    for each in (each for event in group for each in event.upcoming):
+        known = will.get(each.words)
+        if known is None or (known.limited and not each.limited):
+            will[each.words] = each
+    return message_wording.upcoming(tuple(will.values())) if will else ""
 
 
 def _answers(group: Sequence[IncidentEvent], command: str) -> str:
@@ -227,7 +231,7 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
     """
     open_now = [event for event in group if event.incident and event.kind in _OPEN]
     others = [event for event in group if event.kind in (EventKind.NOTICE, EventKind.RESOLVED)]
-    will = {each.kind: each.words for event in group for each in event.upcoming}
+    will = {each.kind: each.words for event in group for each in event.upcoming if not each.refused}
     told = [each for event in (*open_now, *others) for each in event.advice]
     if open_now and not told:  # to look at it now is what always helps
         own = open_now[0].check.partition("/")[0] == SELF
@@ -253,7 +257,7 @@ def _advice(advice: Advice, command: str) -> str:
 
 def _replies(group: Sequence[IncidentEvent], command: str) -> str:
     """Return how to say that somebody works on what is still open, or wants to hear no more of it."""
-    open_now = [event for event in group if event.incident and event.kind in _OPEN]
+    open_now = [event for event in group if event.incident and (event.kind in _OPEN or event.upcoming)]
     unheard = any(
         each.incident.subject == "inbox" for each in open_now if each.incident and each.check == SELF
     )

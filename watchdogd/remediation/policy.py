@@ -11,13 +11,15 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from watchdogd.incidents import message_wording
+from watchdogd.incidents.models import NextAction
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, ActionRecord
 from watchdogd.system import pathname
 from watchdogd.system.clock import fresh
 
 DAY = 86400.0
 REST = 600.0
-"""Seconds before any action on a run is repeated, whatever asks for it: effects take time to show."""
+"""Seconds before an action on a run is repeated, whatever asks for it: effects take time to show."""
 GATHERED = 60.0
 """Seconds for which the evidence of one incident serves others of the same run."""
 _FREE = frozenset({"evidence", "exec", "annotate"})
@@ -44,6 +46,29 @@ class ActionLimits:
     max_per_day: int = 3
     dry_run: bool = False
     certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAction:
+    """An action that is asked for and not finished.
+
+    `began`: when it began (None: not yet). `before`: the same action on the run, less than REST ago, which
+    it must wait for. `refused`: why it will not be done, by the limits as they are.
+    """
+
+    request: ActionRequest
+    action: Action
+    began: float | None = None
+    before: ActionRecord | None = None
+    refused: str = ""
+
+    def next(self, now: float) -> NextAction:
+        """Return it in words, with when it comes if that is not at once."""
+        found = self.action.next
+        if self.before is None:
+            return replace(found, refused=self.refused)
+        ago = now - self.before.at if self.before.ended else None
+        return replace(found, when=message_wording.not_before(self.before.at + REST, ago))
 
 
 def decide(
@@ -73,15 +98,23 @@ def decide(
 
 
 def pending(
-    cases: Iterable[ActionRequest], past: Iterable[ActionRecord]
-) -> Iterator[tuple[ActionRequest, Action, float | None]]:
-    """Yield what is asked for and not finished: request, action, and when it began (None: not yet)."""
+    cases: Iterable[ActionRequest], past: Sequence[ActionRecord], rules: ActionLimits, now: float
+) -> Iterator[PendingAction]:
+    """Yield what is asked for and not finished, in order, with what the limits say of it."""
     known = {deed.key: deed for deed in past}
     for case in cases:
         for action in case.actions:
             deed = known.get((case.incident, case.run, action.label))
-            if action != EVIDENCE and (deed is None or not deed.ended):
-                yield case, action, deed.at if deed else None
+            if action == EVIDENCE or (deed and deed.ended):
+                continue
+            if deed:
+                yield PendingAction(case, action, deed.at)
+                continue
+            before = _resting(action, _same(case.run, action, past), now)
+            at = max(now, before.at + REST) if before else now
+            expected = _limited(ActionRecord(case.incident, case.run, case.trigger, action, at), past, rules)
+            refused = expected.outcome if expected.ended else ""
+            yield PendingAction(case, action, None, None if refused else before, refused)
 
 
 def forget(
@@ -114,14 +147,30 @@ def _ordered(
     if action == EVIDENCE:
         other = _gathered(record, past)
         return _skipped(record, f"see evidence/{other}") if other else record
-    same = [each for each in past if (each.run, each.action) == (case.run, action)]
-    if action.kind not in _FREE and any(_counts(each) and abs(now - each.at) < REST for each in same):
+    if _resting(action, _same(case.run, action, past), now):
         return None
-    if sum(_counts(each) and abs(now - each.at) < DAY for each in same) >= rules.max_per_day:
+    return _limited(record, past, rules)
+
+
+def _same(run: str, action: Action, past: Iterable[ActionRecord]) -> list[ActionRecord]:
+    """Return the records of one action on one run that count against its limits."""
+    return [each for each in past if (each.run, each.action) == (run, action) and _counts(each)]
+
+
+def _resting(action: Action, same: Iterable[ActionRecord], now: float) -> ActionRecord | None:
+    """Return the last of the `same` actions if it is too recent for another one."""
+    recent = () if action.kind in _FREE else (each for each in same if abs(now - each.at) < REST)
+    return max(recent, key=lambda each: each.at, default=None)
+
+
+def _limited(record: ActionRecord, past: Iterable[ActionRecord], rules: ActionLimits) -> ActionRecord:
+    """Return an action as it is, or skipped if a limit refuses it at that time."""
+    same = _same(record.run, record.action, past)
+    if sum(abs(record.at - each.at) < DAY for each in same) >= rules.max_per_day:
         return _skipped(record, f"{rules.max_per_day} today already (max_per_day)")
     if rules.dry_run:
-        return replace(record, state=DONE, outcome="dry run, nothing was done", ended_at=now)
-    if not (action.harmless or rules.certain):
+        return _skipped(record, "dry run")
+    if not (record.action.harmless or rules.certain):
         return _skipped(record, "the history cannot be read, so nobody knows what was done before")
     return record
 
