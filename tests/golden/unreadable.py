@@ -159,7 +159,7 @@ def gpus() -> Said:
 
 def dropin(folder: Path) -> Said:
     """Of drop-ins that do not run, or whose jobs fail."""
-    home, copy, job = str(folder), folder / "cron.hourly/cp.slurm", "cron.hourly/cp.slurm"
+    home, copy, script_name = str(folder), folder / "cron.hourly/cp.slurm", "cron.hourly/cp.slurm"
     tidy, odd = folder / "cron.hourly/tidy", folder / "cron.hourly/odd"
     odd.write_text("#!/no/such/shell\n")
     for each in (tidy, odd):
@@ -178,7 +178,7 @@ def dropin(folder: Path) -> Said:
     }  # fmt: skip
     copy.write_text("#!/bin/sh\n")
     with patch("shutil.which", return_value=None):
-        yield "there is no sbatch", seen(job, next(_results(slurm, Followed())))
+        yield "there is no sbatch", seen(script_name, next(_results(slurm, Followed())))
     failed = end("77", name="copy", ended_at=START - 30)
     over = Snapshot(START, jobs=(), endings=(failed,), users=frozenset({"alice"}))
     with (
@@ -186,7 +186,19 @@ def dropin(folder: Path) -> Said:
         instead("daemon.dropins.dropin_jobs.slurm_snapshot.look", over),
     ):
         known = Followed("77", "copy", START - MINUTE, "77", START - 600)
-        yield "its job failed", seen(job, next(_results(slurm, known)))
+        yield "its job failed", seen(script_name, next(_results(slurm, known)))
+    for name, reason, hours in (
+        ("its job never starts", "PartitionTimeLimit", 0),
+        ("its job waits", "Priority", 3),
+    ):
+        waits = job("77", state="PENDING", reason=reason, submitted_at=START - hours * HOUR, nodes="")
+        queue = Snapshot(START, jobs=(waits,), endings=(), users=frozenset({"alice"}))
+        with (
+            patch("shutil.which", return_value="/usr/bin/sbatch"),
+            instead("daemon.dropins.dropin_jobs.slurm_snapshot.look", queue),
+        ):
+            known = Followed("77", "copy", START - MINUTE, "77", START - 600)
+            yield name, seen(script_name, next(_results(slurm, known)))
     crontab: Any = _CrontabBuilder.__new__(_CrontabBuilder)
     stated = patch.object(_CrontabBuilder, "_stated", lambda _self, _dropin, said: said)
     script: Any = SimpleNamespace(
@@ -194,7 +206,7 @@ def dropin(folder: Path) -> Said:
     )
     full = OSError(errno.ENOSPC, "No space left on device")
     with stated, patch.object(_CrontabBuilder, "_script", side_effect=full):
-        yield "its job could not be marked", seen(job, crontab.of(script)[0])
+        yield "its job could not be marked", seen(script_name, crontab.of(script)[0])
     entry: Any = SimpleNamespace(every=None, skipped="cannot be loaded: ModuleNotFoundError: no module numpy")
     with stated, patch("watchdogd.daemon.dropins.crontab.replace", lambda said, **_: said):
         yield (

@@ -185,11 +185,11 @@ def test_a_cancelled_one_is_told_with_who_did_it(slurm: Cluster, home: Home) -> 
 
 def test_one_that_never_starts_is_told_and_none_is_submitted_beside_it(slurm: Cluster, home: Home) -> None:
     script = Follower(slurm, home, "cron.every-5s/never.slurm", job("true", "-p small", "--time=9-00:00:00"))
-    never = script.until("will not start (PartitionTimeLimit)")
+    never = script.until("(PartitionTimeLimit), job ")
     assert never.status is Status.WARNING
     assert f"scontrol update JobId={script.job}" in never.summary
     for later in (10.0, 20.0, 30.0):
-        assert "will not start" in script.look(later=later).summary
+        assert "never starts: " in script.look(later=later).summary
     assert len(slurm.squeue()) == 1
 
 

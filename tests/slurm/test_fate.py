@@ -56,7 +56,7 @@ def test_waiting_is_well_until_it_lasts_longer_than_the_cadence_and_an_hour() ->
 def test_what_holds_it_for_good_is_told_with_the_mend() -> None:
     held = alive([waiting("88", "JobHeldUser")], "88", 300.0, NOW)
     assert held.status is Status.WARNING
-    assert "scontrol release 88" in held.text
+    assert [each.command for each in held.advice] == ["scontrol release 88"]
 
 
 def test_one_task_that_runs_makes_it_running() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from watchdogd.batch import pending_reasons
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import Job
-from watchdogd.plugin import Status
+from watchdogd.checks.working_job import as_owner
+from watchdogd.plugin import Advice, Status
 from watchdogd.units import age, local_time
 
 PATIENCE = 3600.0
@@ -18,10 +20,12 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """A status with its sentence."""
+    """A status with its sentence; `since`: when what it says began, if it says for how long."""
 
     status: Status
     text: str
+    advice: tuple[Advice, ...] = ()
+    since: float | None = None
 
 
 def belongs(item: Job | Ending, job_id: str) -> bool:
@@ -45,8 +49,10 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResu
     for job in jobs:
         reason = pending_reasons.judge(job.reason, job.state)
         if job.waiting and reason.wait is not pending_reasons.Wait.PASSES:
-            never = f"its job will not start ({job.reason}): {reason.why}, job {job.handle}"
-            return JobResult(Status.WARNING, f"{never}: {reason.fix_for(job.handle)}")
+            never = f"its job never starts: {reason.why} ({job.reason}), job {job.handle}"
+            sentence = reason.sentence if reason.by_admin else as_owner(reason.sentence, job)
+            fix = Advice(sentence, reason.fix.format(id=shlex.quote(job.handle)))
+            return JobResult(Status.WARNING, never, (fix,))
     running = [job for job in jobs if not job.waiting]
     if running:
         first = min(running, key=lambda job: job.started_at or now)
@@ -57,8 +63,12 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResu
     since_when = min((job.submitted_at for job in jobs if job.submitted_at), default=now)
     if now - since_when > max(every, PATIENCE):
         late = f"its job has waited for {age(now - since_when)} ({why}), none is submitted beside it"
-        return JobResult(Status.WARNING, f"{late}, job {job_id}")
+        return JobResult(Status.WARNING, f"{late}, job {job_id}", (_estimate(job_id),), since_when)
     return JobResult(Status.OK, waits)
+
+
+def _estimate(job_id: str) -> Advice:
+    return Advice("To see the present estimate:", f"squeue --start --jobs={shlex.quote(job_id)}")
 
 
 def is_complete(ending: Ending) -> bool:
@@ -87,7 +97,7 @@ def worse(end: JobResult, present: JobResult) -> JobResult:
     if end.status is Status.OK:
         return present
     status = max(end.status, present.status, key=lambda each: each.severity)
-    return JobResult(status, f"{end.text}; now {present.text}")
+    return JobResult(status, f"{end.text}; now {present.text}", present.advice)
 
 
 def _how(ending: Ending) -> str:

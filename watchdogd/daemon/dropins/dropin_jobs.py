@@ -131,7 +131,8 @@ def script(
     advice = (
         () if word.status is Status.OK or state.job else ASK_SLURM if state.silent else (_again(details),)
     )
-    yield Result(word.status, word.text, details=details).saying(advice=advice)
+    told = Result(word.status, word.text, details=details).saying(advice=word.advice or advice)
+    yield told if word.since is None else told.dated(word.since)
     yield state
 
 
