@@ -65,9 +65,13 @@ class UsageError(WatchdogError):
 
 
 class ConfigError(WatchdogError):
-    """config.toml, or a file it names, is broken: the text names file, key, what is wrong and the fix."""
+    """config.toml, or a file it names, is broken: the text names file, key, what is wrong and the fix.
+
+    `line`: the line of config.toml, counted from 1; 0 if it is not known, or the text names it.
+    """
 
     exit_code = EX_CONFIG
+    line = 0
 
 
 class UnknownKeyError(ConfigError):

@@ -32,6 +32,9 @@ PATTERNS = frozenset({"search", "match", "fullmatch", "findall", "finditer", "su
 OURS = frozenset(name for name, value in vars(errors).items() if isinstance(value, type))
 ALLOWED = {
     "watchdogd/daemon/self_monitoring.py": ("_PATH.sub",),  # shortens paths for people, and decides nothing
+    "watchdogd/incidents/message_wording.py": (
+        "_OLD_NEWS.sub",
+    ),  # shortens a fact for a later message, and decides nothing
     "watchdogd/notify/message.py": (
         "event.summary",
     ),  # whose subject it names already: it is not named twice

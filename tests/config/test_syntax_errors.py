@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from watchdogd.config import validation
 from watchdogd.config.loading import parse
 from watchdogd.errors import ConfigError
 
@@ -16,6 +17,8 @@ PATH = Path("/home/alice/watchdogd/config.toml")
     ("text", "told"),
     [
         ("[runs.a]\nlog = 'x'\nlog = 'y'\n", "line 3, 'log': this stands twice in its table"),
+        ("[runs.a]\n\n[runs.a\n", "line 3, '[runs.a': close the table's heading with ]"),
+        ("[runs.a]\n\n[runs.a # again\n", "line 3, '[runs.a # again': close the table's heading with ]"),
         ("[runs.a]\n\n[runs.a]\n", "line 3, '[runs.a]': this table stands twice"),
         ("[runs]\na = { log = 'x', log = 'y' }\n", "line 2, 'a': a key stands twice between the braces"),
         ("runs = {}\n[runs.a]\n", "line 2, '[runs.a]': this table stands twice, or between braces"),
@@ -77,3 +80,22 @@ def test_a_value_is_not_shown_since_it_may_be_a_secret() -> None:
     with pytest.raises(ConfigError) as caught:
         parse("[channels.slack]\nhttps://hooks.example.org/s3cret\n", PATH)
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        (["runs", "b c", "log"], 5),
+        (["runs", "b c"], 4),
+        (["runs", "b c", "checks", "gpu_health", "every"], 7),
+        (["alerts", "maintenance", "0", "cron"], 9),
+        (["daemon", "name"], 1),
+        (["disks"], 0),
+    ],
+)
+def test_the_line_of_a_key_is_found(keys: list[str], line: int) -> None:
+    text = (
+        "daemon.name = 'x'\n[runs.a]\nlog = 'x'\n[runs.'b c']\nlog = 'y' # = 1\n"
+        "[runs.'b c'.checks]\ngpu_health.every = '1m'\n[alerts]\nmaintenance = [{ cron = '@daily' }]\n"
+    )
+    assert validation.line_of(keys, text) == line

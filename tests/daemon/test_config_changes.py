@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from collections import defaultdict
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -17,7 +19,7 @@ from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.setup import Setup
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
-from watchdogd.plugin import Status
+from watchdogd.plugin import Result, Status
 from watchdogd.system.bounded_io import BoundedIO
 
 if TYPE_CHECKING:
@@ -73,9 +75,9 @@ def test_a_config_that_was_removed_is_told_and_may_come_back(tmp_path: Path) -> 
         home.config.rename(tmp_path / "away")
         assert seen.round() is setup
         assert seen.troubles["home"] == (
-            f"{home.path} has no config.toml any more: put it back from "
-            f"{home.good_config} (the last good configuration is kept)"
+            f"{home.path} has no config.toml any more, the last good configuration counts"
         )
+        assert restoring(seen, "home") == [f"cp {home.good_config} {home.config}"]
         (tmp_path / "away").rename(home.config)
         assert seen.round().config.daemon.name == "lab"
         assert seen.troubles["home"] == ""
@@ -112,12 +114,42 @@ def test_folders_that_were_removed_come_back_with_what_belongs_there(tmp_path: P
         assert laid_out.exists()
 
 
-def status_of(subject: str, seen: Rounds) -> Status:
+def said_of(subject: str, seen: Rounds) -> Result:
     """What the daemon's check of itself comes to."""
-    itself = SelfMonitoring()
+    itself = SelfMonitoring(last_good_config.restoring(seen.home))
     itself.troubles |= seen.troubles
     results = [each.result for each in itself.observe(seen.setup, None, 0.0)]
-    return next(each.status for each in results if each.subject == subject)
+    return next(each for each in results if each.subject == subject)
+
+
+def restoring(seen: Rounds, subject: str) -> list[str]:
+    """The commands of the alert that copy a file."""
+    return [each.command for each in said_of(subject, seen).advice if each.command.startswith("cp ")]
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (
+            "[runs.glide\nlog = 'x'\n",
+            "config.toml not taken: line 3, '[runs.glide': close the table's heading",
+        ),
+        ("[runs.glide]\nstale_aftr = '3m'\n", "config.toml not taken, line 4: unknown key stale_aftr"),
+        ("[[runs.glide]]\n", "config.toml not taken, line 3: runs.glide: "),
+        ("[runs.glide]\n\nlog = 7 # a number\n", "config.toml not taken, line 5: runs.glide.log: must be"),
+    ],
+)
+def test_a_broken_edit_is_told_with_its_line_and_how_to_drop_it(tmp_path: Path, edit: str, said: str) -> None:
+    with rounds(tmp_path) as seen:
+        seen.round()
+        kept = seen.home.config.read_text()
+        seen.write(f"{kept}{edit}")
+        seen.round()
+        assert seen.troubles["config"].startswith(said)
+        (command,) = restoring(seen, "config")
+        subprocess.run(shlex.split(command), check=True, timeout=10)
+        seen.round()
+        assert (seen.home.config.read_text(), seen.troubles["config"]) == (kept, "")
 
 
 WATCHED = "[daemon]\nname = 'lab'\n[disks.scratch]\npath = '/'\n"
@@ -143,8 +175,8 @@ def test_an_edit_that_leaves_nothing_to_watch_keeps_the_last_good_one(
         for _ in range(2):
             assert seen.round() is before
             assert "write empty = true under [daemon] if it is meant" in seen.troubles["config"]
-            assert seen.troubles["config"].endswith("(the last good configuration is kept)")
-        assert status_of("config", seen) is Status.WARNING
+            assert restoring(seen, "config") == [f"cp {seen.home.good_config} {seen.home.config}"]
+        assert said_of("config", seen).status is Status.WARNING
         seen.write(WATCHED)
         assert [check.name for check in seen.round().checks] == ["scratch/disk_quota"]
         assert seen.troubles["config"] == ""

@@ -20,6 +20,7 @@ from watchdogd.batch.snapshot import Snapshot
 from watchdogd.checks import free_space, node_checks
 from watchdogd.checks.checkpoint_inventory import Cadence
 from watchdogd.checks.free_space import FreeSpaceLimits
+from watchdogd.config import last_good_config
 from watchdogd.config.loading import parse
 from watchdogd.daemon.config_changes import not_taken
 from watchdogd.daemon.dependencies import Dependency, Probes, queue_name, queue_result
@@ -587,7 +588,7 @@ def itself() -> Said:
     scratch = Dependency(name, "/scratch", ("/scratch/tr11",), ("llama-7b/log_staleness",))
     mute = probes.result(scratch, answered=False, host="login1")
     yield "a file system does not answer", seen(name, mute)
-    monitor = SelfMonitoring()
+    monitor = SelfMonitoring(last_good_config.restoring(Home(Path("/home/alice/watchdogd"))))
     monitor.troubles |= {**TROUBLES, "config": _misspelt()}
     for each in monitor._of_troubles({"job_id": "88412", "ends_at": "2026-11-28T00:20:00+01:00"}):
         if each.status is not Status.OK:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,11 @@ def last(home: Home) -> Config | None:
         return None if distrust(path, team_of(home.path)) else parse(read_plain(path), home.config)
     except OSError:
         return None
+
+
+def restoring(home: Home) -> str:
+    """Return the command that puts the saved configuration back."""
+    return f"cp {shlex.quote(str(home.good_config))} {shlex.quote(str(home.config))}"
 
 
 def _text(path: Path) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from watchdogd.config import validation
+from watchdogd.config import last_good_config, validation
 from watchdogd.config.keys import keys_at
 from watchdogd.config.models import Config
 from watchdogd.config.validation import validation_error
@@ -69,7 +68,7 @@ def empty_config(home: Home, text: str) -> ConfigError:
 
 
 def _restore(home: Home) -> str:
-    return f"put it back (cp {shlex.quote(str(home.good_config))} {shlex.quote(str(home.config))})"
+    return f"put it back ({last_good_config.restoring(home)})"
 
 
 def _watched_something(home: Home) -> bool:
@@ -95,7 +94,7 @@ def parse(text: str, path: Path) -> Config:
     try:
         config = Config.model_validate(tables, context={"home": str(path.parent)})
     except ValidationError as error:
-        raise _config_error(error, tables, path) from None
+        raise _config_error(error, tables, path, text) from None
     fault = validation.inconsistency(config)
     if fault:
         raise ConfigError(f"{path}: {fault}")
@@ -139,23 +138,29 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _config_error(error: ValidationError, tables: Mapping[str, Any], path: Path) -> ConfigError:
-    """Return pydantic's first error in one line."""
-    found = error.errors(include_url=False)
+def _config_error(error: ValidationError, tables: Mapping[str, Any], path: Path, text: str) -> ConfigError:
+    """Return pydantic's first error in one line, with its line in `text`."""
+    all_errors = error.errors(include_url=False)
     # A table where a word is possible too: report the fault in the table, not that it is no word.
     errors = [
-        each for each in found if each["type"] != "literal_error" or not isinstance(each["input"], dict)
+        each for each in all_errors if each["type"] != "literal_error" or not isinstance(each["input"], dict)
     ]
-    first = (errors or found)[0]
+    first = (errors or all_errors)[0]
     where = _written_keys(first, tables)
     key = _shown(where) or "the file"
     if first["type"] == "extra_forbidden":
         above, name = where[:-1], where[-1]
         known = keys_at(above, tables)
-        return UnknownKeyError(f"{path}: {key}: unknown key", nearest(name, known), above, name, known)
-    here = [each for each in errors if _written_keys(each, tables) == where]
-    more = len({tuple(_written_keys(each, tables)) for each in errors}) - 1
-    return ConfigError(f"{path}: {key}: {validation_error(here)}" + (f" (and {more} more)" if more else ""))
+        found: ConfigError = UnknownKeyError(
+            f"{path}: {key}: unknown key", nearest(name, known), above, name, known
+        )
+    else:
+        here = [each for each in errors if _written_keys(each, tables) == where]
+        more = len({tuple(_written_keys(each, tables)) for each in errors}) - 1
+        others = f" (and {more} more)" if more else ""
+        found = ConfigError(f"{path}: {key}: {validation_error(here)}{others}")
+    found.line = validation.line_of(where, text)
+    return found
 
 
 def _shown(where: list[str]) -> str:

@@ -180,6 +180,36 @@ _SYNTAX_FIXES = (
 )
 """Beginnings of tomllib's messages, each with what to write instead."""
 _SHOWN = 60
+_HALF_HEADING = re.compile(r"\s*\[[^\]=#]*(?:#.*)?\s*")
+"""Line that begins a table's heading and does not end it."""
+
+
+def line_of(keys: Sequence[str], text: str) -> int:
+    """Return the line, counted from 1, of the key with this path in valid TOML, or of its table; 0: none."""
+    table: list[str] = []
+    best = number = deepest = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        heading = line.strip().startswith("[")
+        path = _path_in(line if heading else f"{line.partition('=')[0]}= 0")
+        table = path if heading and path else table
+        here = path if heading else [*table, *path]
+        if path and deepest < len(here) and list(keys[: len(here)]) == here:
+            best, deepest = number, len(here)
+    return best
+
+
+def _path_in(line: str) -> list[str]:
+    """Return the keys of one line of TOML, the outer ones first; empty if it is no whole heading or key."""
+    try:
+        found: Any = tomllib.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    keys: list[str] = []
+    while isinstance(found, dict) and found:
+        key, found = next(iter(found.items()))
+        keys.append(key)
+        found = found[0] if isinstance(found, list) else found
+    return keys
 
 
 def syntax_error(text: str, error: ValueError | RecursionError) -> str:
@@ -193,6 +223,8 @@ def syntax_error(text: str, error: ValueError | RecursionError) -> str:
     lines = text.split("\n")
     number = int(position[1]) if position and position[1] else len(text.rstrip().split("\n"))
     fix = next((fix for begin, fix in _SYNTAX_FIXES if said.startswith(begin)), "write it as key = value")
+    if _HALF_HEADING.fullmatch(lines[number - 1]):  # tomllib may find its name wrong before
+        fix = "close the table's heading with ]"
     return f"line {number}{_shown(lines[number - 1])}: {fix}"
 
 

@@ -22,6 +22,7 @@ from watchdogd.daemon.dropins import dropins
 from watchdogd.daemon.dropins.dropins import DropIn
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.trouble import Trouble, TroubleKind
 from watchdogd.errors import ConfigError, UnknownKeyError, WatchdogError
 from watchdogd.home import layout
 from watchdogd.home.layout import Home
@@ -79,7 +80,8 @@ def not_taken(home: Home, error: ConfigError) -> str:
     if isinstance(error, UnknownKeyError):
         table = f" (under {'.'.join(error.where)})" if error.where else ""
         why = one_line(f"unknown key {error.key}{error.hint}{table}")
-    return f"config.toml not taken: {why} (the last good configuration is kept)"
+    at = f", line {error.line}" if error.line else ""
+    return f"config.toml not taken{at}: {why}"
 
 
 Seen = tuple[tuple[int, ...], tuple[str, ...]]
@@ -120,7 +122,8 @@ class Changes:
             if not self._laid_out:
                 self._patient.attempt(partial(self._lay_out, setup))
         except (WatchdogError, OSError) as error:
-            wrong = wrong or (f"{self._home.path} {self._what_is_wrong(error)}",)
+            if not wrong:
+                self._troubles["home"] = self._what_is_wrong(error)
         if wrong:
             self._troubles["home"] = "; ".join(wrong)
         return setup
@@ -159,15 +162,14 @@ class Changes:
             log.warning("%s", self._troubles["config"])
         return setup
 
-    def _what_is_wrong(self, error: Exception) -> str:
+    def _what_is_wrong(self, error: Exception) -> Trouble:
+        path = self._home.path
         if not isinstance(error, FileNotFoundError):
-            return f"cannot be used: {error}"
-        if self._home.path.exists():
-            kept = self._home.good_config
-            return (
-                f"has no config.toml any more: put it back from {kept} (the last good configuration is kept)"
-            )
-        return "is gone: was it moved or removed, or is its file system not mounted?"
+            return Trouble.of(f"{path} cannot be used: {error}", error)
+        if path.exists():
+            lacks = f"{path} has no config.toml any more, the last good configuration counts"
+            return Trouble(lacks, TroubleKind.NO_CONFIG)
+        return Trouble(f"{path} is gone: was it moved or removed, or is its file system not mounted?")
 
     def dropins(self, setup: Setup) -> Setup:
         """Return `setup` with a check for each drop-in file found now."""
@@ -175,7 +177,7 @@ class Changes:
             found = self._dropins_patient.attempt(partial(dropins.look, self._home))
         except (WatchdogError, OSError) as error:
             why = getattr(error, "strerror", None) or error
-            self._troubles["drop-ins"] = f"new drop-ins are not taken up: {why}"
+            self._troubles["drop-ins"] = Trouble.of(f"new drop-ins are not taken up: {why}", error)
             return setup
         self._troubles["drop-ins"] = ""
         if found == self._dropins_seen and setup.looked:

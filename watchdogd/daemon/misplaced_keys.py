@@ -22,7 +22,9 @@ _SURE = 0.8
 def explained(error: UnknownKeyError) -> UnknownKeyError:
     """Return the error with a hint."""
     meant = hint(error.where, error.key, error.known)
-    return UnknownKeyError(error.found, meant, error.where, error.key, error.known)
+    hinted = UnknownKeyError(error.found, meant, error.where, error.key, error.known)
+    hinted.line = error.line
+    return hinted
 
 
 def hint(where: Sequence[str], key: str, known: list[str], plugins: Iterable[PluginEntry] = ()) -> str:

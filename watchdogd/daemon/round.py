@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.config import switch_places
+from watchdogd.config import last_good_config, switch_places
 from watchdogd.daemon import status_file
 from watchdogd.daemon.check_runner import CheckRunner
 from watchdogd.daemon.config_changes import Changes
@@ -85,7 +85,7 @@ class Engine:
         self.home = home
         self.setup = setup
         self.alerts = past.alerts
-        self._itself = SelfMonitoring()
+        self._itself = SelfMonitoring(last_good_config.restoring(home))
         self.troubles, self.began = self._itself.troubles, self._itself.began
         self.link: dict[str, Any] | None = None
         self.gaps: tuple[Gap, ...] = ()

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.trouble import TroubleKind, kind_of
 from watchdogd.errors import Problem
 from watchdogd.incidents.models import DELIVERY, SELF, Observation
 from watchdogd.plugin import Advice, Metric, Result, Status, notice
@@ -37,7 +38,7 @@ ADVICE = {
         Advice("This machine has too many processes or threads; to see how many:", "ps -eLf | wc -l"),
     ),
     "history": (_ROOM,),
-    "config": (Advice("Correct config.toml; the last good one counts meanwhile:", "watchdogd config"),),
+    "config": (Advice("To see whether it is correct, once you have corrected it:", "watchdogd config"),),
     "channels": (
         Advice(
             "Correct it in config.toml, or set its secret; no alert goes out there before. To test it then:",
@@ -74,6 +75,7 @@ AGAIN = {
 }
 """End of a trouble, by subject."""
 MEANWHILE = {
+    "config": "the last good configuration counts meanwhile",
     "history": "alerts still go out; what happens meanwhile may be missing later",
     "workers": "the file system that it waits for may not answer",
     "drop-ins": "those known before run on",
@@ -89,10 +91,12 @@ class SelfMonitoring:
     """Troubles of the daemon, by subject, and notices.
 
     Any part of the daemon writes its trouble to `troubles` (empty: none), and the next round evaluates it as
-    a check's result. `began`: since when, in seconds since the epoch, where that is known.
+    a check's result. `began`: since when, in seconds since the epoch, where that is known. `restore`: the
+    command that puts the last good configuration back.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, restore: str = "") -> None:
+        self._restore = restore
         self.troubles = dict.fromkeys(SUBJECTS, "")
         self.began: dict[str, float] = {}
         self._notices: list[Result] = []
@@ -129,13 +133,21 @@ class SelfMonitoring:
             look = Advice("To see what is wrong:", "watchdogd doctor")
             if text:
                 meanwhile = MEANWHILE.get(subject, "")
-                said = said.saying(meanwhile, advice=(*ADVICE.get(subject, ()), look))
+                said = said.saying(meanwhile, advice=(*self._advice(subject, text), look))
             if text and subject == "chain" and link and link.get("ends_at"):
                 ends = local_time(datetime.fromisoformat(link["ends_at"]).timestamp())
                 said = said.saying(f"this job watches until {ends}, and nobody after it")
             if text and subject in self.began:
                 said = said.dated(self.began[subject])
             yield _pathless(said).ending(AGAIN.get(subject, f"{subject} is fine again"))
+
+    def _advice(self, subject: str, text: str) -> Iterator[Advice]:
+        """Yield the advice on a trouble."""
+        gone = kind_of(text) is TroubleKind.NO_CONFIG
+        if not gone:
+            yield from ADVICE.get(subject, ())
+        if self._restore and (gone or subject == "config"):
+            yield Advice("To drop the edit and put the last good one back:", self._restore)
 
     def _of_plugins(self, unusable: tuple[Problem, ...]) -> Result:
         """Return the result on unusable plugins: somebody relies on them."""
