@@ -42,15 +42,7 @@ from watchdogd.notify import locks, mail_replies
 from watchdogd.notify.answers import EVERYBODY
 from watchdogd.notify.http_client import WebReply
 from watchdogd.notify.slack_reactions import SlackReactions
-from watchdogd.parsers import (
-    faulthandler,
-    guard_heartbeat,
-    nagios,
-    nccl_ras,
-    nccl_ras_text,
-    probe_sample,
-    pyspy,
-)
+from watchdogd.parsers import faulthandler, guard_heartbeat, nagios, nccl_ras, probe_sample, pyspy
 from watchdogd.parsers import probe_sample as probes
 from watchdogd.parsers.gpu import amd_smi, kernel_log, node_script, nvidia_smi, rocm_smi
 from watchdogd.parsers.logs import failures, line_shapes, log_lines, measures, progress, structured_files
@@ -200,6 +192,10 @@ ReservationName=maint StartTime=2026-11-28T10:00:00 EndTime=2026-11-29T10:00:00
 """
 
 
+RAS_JSON = """{"nccl_version": "2.28.9", "communicators": [{"hash": "0x5b", "size": 2, "ranks": [{"rank": 0, "pid": 7, "host": "n1", "nvml_dev": 0,
+ "collective_counts": {"AllReduce": 12}, "status": {"init_state": 0, "async_error": 0, "abort_flag": false,
+  "finalize_called": false, "destroy_flag": false}}], "missing_ranks": []}]}
+"""
 SSHARE = """root|||cpu=900,node=40
  six||gres/gpu=6000|cpu=900,gres/gpu=3000
   six|ines|gres/gpu=1200|cpu=60,gres/gpu=600
@@ -383,7 +379,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "faulthandler": (faulthandler.handed, FAULT),
     "py-spy": (pyspy.read, SPY),
     "ras": (
-        lambda text: nccl_ras.accused(nccl_ras_text.read(text)),
+        lambda text: nccl_ras.accused(nccl_ras.read(text)),
         ras.text(
             ras.mismatch(
                 [
@@ -393,6 +389,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
             )
         ),
     ),
+    "ras json": (lambda text: nccl_ras.accused(nccl_ras.read(text)), RAS_JSON),
     "ranks of a node": (node_ranks.read, PARTS),
     "usage of a node": (node_answers._node_heard, f"@@ node n1\n{PROBED}"),
     "gpus of a probe": (node_answers._gpu_sample, PROBED),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from tests.servers.ras import gpu, text
-from watchdogd.parsers import nccl_ras, nccl_ras_text
+from watchdogd.parsers import nccl_ras
 from watchdogd.parsers.nccl_ras import Accused
 from watchdogd.parsers.nccl_ras_models import RasReport
 
@@ -44,7 +47,7 @@ def _doubt(each: Accused) -> str:
 
 
 def judged(body: str, size: int = 16) -> list[str]:
-    return said(nccl_ras.accused(nccl_ras_text.read(text(body, size))))
+    return said(nccl_ras.accused(nccl_ras.read(text(body, size))))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,7 @@ def test_communicators_without_size_are_memory_of_something_else() -> None:
         "\n\nErrors", f"\n{row}\nErrors"
     )
     assert row in answer
-    assert said(nccl_ras.accused(nccl_ras_text.read(answer))) == ["absent 103"]
+    assert said(nccl_ras.accused(nccl_ras.read(answer))) == ["absent 103"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +111,7 @@ def test_communicators_without_size_are_memory_of_something_else() -> None:
 )  # fmt: skip
 def test_errors_and_states(lines: list[str], accused: list[str]) -> None:
     body = WARNINGS + "#0-0 (c000) " + "\n".join([*lines, "", ""])
-    found = nccl_ras.accused(nccl_ras_text.read(text(body, 16)))
+    found = nccl_ras.accused(nccl_ras.read(text(body, 16)))
     assert [f"{line} {each.other}" for line, each in zip(said(found), found, strict=True)] == accused
 
 
@@ -116,7 +119,7 @@ def test_a_line_that_broke_off_is_none() -> None:
     whole = text(WARNINGS + uneven(0, 15, (9, 39)), 16).rstrip("\n")
     assert whole.endswith("on node 192.0.2.2")
     for cut in (whole, whole[:-1]):
-        assert nccl_ras.accused(nccl_ras_text.read(cut)) == ()
+        assert nccl_ras.accused(nccl_ras.read(cut)) == ()
 
 
 def test_two_communicators_of_one_hash_stay_two() -> None:
@@ -125,7 +128,7 @@ def test_two_communicators_of_one_hash_stay_two() -> None:
 
 
 def answers(*bodies: str) -> list[RasReport]:
-    return [nccl_ras_text.read(text(WARNINGS + body, 16)) for body in bodies]
+    return [nccl_ras.read(text(WARNINGS + body, 16)) for body in bodies]
 
 
 STUCK = uneven(0, 15, (9, 39))
@@ -148,3 +151,60 @@ STUCK = uneven(0, 15, (9, 39))
 def test_two_looks_agree(reports: list[RasReport], moving: set[str], accused: list[str]) -> None:
     assert nccl_ras.moving(reports) == moving
     assert said(nccl_ras.agreed(reports)) == accused
+
+
+def rank(number: int, count: int = 40, **state: object) -> dict[str, object]:
+    status = {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False,
+              "abort_flag": False}  # fmt: skip
+    where = {"host": "192.0.2.1", "pid": 100 + number, "cuda_dev": 0, "nvml_dev": number}
+    counts = {"AllReduce": count, "Broadcast": 2}
+    return {"rank": number, **where, "status": status | state, "collective_counts": counts}
+
+
+def absent(number: int, *, unresponsive: bool, pid: int = 0) -> dict[str, object]:
+    where = {"host": "192.0.2.1" if pid else "unknown", "pid": pid or -1, "cuda_dev": 0, "nvml_dev": 3}
+    return {
+        "rank": number,
+        **where,
+        "status": {"unresponsive": unresponsive, "considered_dead": unresponsive},
+    }
+
+
+def document(*ranks: dict[str, object], gone: tuple[dict[str, object], ...] = (), size: int = 4) -> str:
+    comm = {"hash": "0xc0ffee", "size": size, "ranks": ranks, "missing_ranks": gone}
+    return json.dumps({"nccl_version": "2.29.1", "communicators": [comm]}, indent=2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "accused"),
+    [
+        (document(rank(0), rank(1), rank(2, 39), rank(3)), ["behind 102"]),
+        (document(rank(0), rank(1), rank(2), rank(3)), []),
+        (document(rank(0), rank(1), rank(2), gone=(absent(3, unresponsive=True, pid=103),)), ["absent 103"]),
+        (
+            document(rank(0), rank(1), rank(2), gone=(absent(3, unresponsive=False, pid=103),)),
+            ["state 103 ?"],
+        ),
+        (document(rank(0), rank(1), rank(2), rank(3, abort_flag=True)), ["state 103 ?"]),
+        (document(rank(0), rank(1), rank(2), rank(3, async_error=2)), ["error 103 ?"]),
+        (document(rank(0), rank(1), rank(2), rank(3, async_error=7)), []),
+        (document(rank(0), rank(1), rank(2), rank(3), rank(9999, 1)), []),
+        (document(size=0, gone=(absent(3, unresponsive=True),)), []),
+    ],
+)
+def test_the_json_form(answer: str, accused: list[str]) -> None:
+    found = nccl_ras.read(f"OK\n{answer}\n")
+    assert found.version == "2.29.1"
+    assert said(nccl_ras.accused(found)) == accused
+
+
+def test_both_forms_say_the_same() -> None:
+    told = nccl_ras.read(document(rank(0), rank(1), rank(2, 39), rank(3))).communicators[0]
+    body = (
+        f"#0-0 (c0ffee) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n  3 ranks \
+have launched up to operation 40\n  Rank 2 has launched up to operation 39 -- {gpu(2, 102, '192.0.2.1')}\n"
+    )
+    (written,) = nccl_ras.accused(nccl_ras.read(text(WARNINGS + body, 4)))
+    (spoken,) = nccl_ras.accused(RasReport("", (told,)))
+    assert replace(spoken, member=written.member) == written
+    assert spoken.member == written.member

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from watchdogd.parsers import nccl_ras_json, nccl_ras_text
 from watchdogd.parsers.nccl_ras_models import Communicator, RasMember, RasReport
 
 BEHIND, AHEAD, INSTEAD, ABSENT = "behind", "ahead", "instead", "absent"
@@ -64,6 +65,17 @@ class Accused:
     def charge(self) -> Hashable:
         """Key by which accusations of two reports are compared."""
         return self.how, self.process, self.communicator, self.kind, self.number, self.other
+
+
+def read(text: str) -> RasReport:
+    """Read a report in either format, text or JSON. Raise UnreadableError if it is not a report of RAS."""
+    return nccl_ras_json.read(text[place:]) if (place := _object(text)) >= 0 else nccl_ras_text.read(text)
+
+
+def _object(text: str) -> int:
+    """Return where the report's JSON object begins; -1 if there is none before the text format."""
+    place = 0 if text.startswith("{") else text.find("\n{") + 1
+    return place if text.startswith("{", place) and "NCCL version" not in text[:place] else -1
 
 
 def agreed(reports: Sequence[RasReport]) -> tuple[Accused, ...]:

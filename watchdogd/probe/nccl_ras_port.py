@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Iterator
 
 from watchdogd.errors import UnreadableError
-from watchdogd.parsers import nccl_ras_text
+from watchdogd.parsers import nccl_ras
 from watchdogd.parsers.nccl_ras_models import RasReport
 
 USUAL = "localhost:28028"
@@ -33,7 +33,7 @@ def ask_ras(address: str, own: Collection[str], deadline: float) -> RasReport | 
     until = time.monotonic() + deadline
     for family, place in list(_addresses_of(address, own)) * _TRIES:
         try:
-            return nccl_ras_text.read(_talk(family, place, until))
+            return nccl_ras.read(_talk(family, place, until))
         except (OSError, UnreadableError):
             continue
     return None
