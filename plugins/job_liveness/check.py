@@ -196,6 +196,9 @@ def judge(
     else:
         history, results = _absent(situation, history)
     results[0] = _counted(results[0], situation, history)
+    status = results[0].status
+    if status is not Status.UNKNOWN:
+        history = dataclasses.replace(history, faults=0 if status is Status.OK else history.faults + 1)
     return history, results
 
 

@@ -73,6 +73,7 @@ class JobHistory:
         it.
     `resting`: that switch is cleared, and no job has been seen since.
     `gone`: number of rounds for which the run has been judged as over.
+    `faults`: number of rounds for which the verdict on the run has been a fault; unknown ones do not count.
     `post_mortems`: what is known of the work and the cause of bad ends, by key.
     """
 
@@ -95,6 +96,7 @@ class JobHistory:
     finished: str = ""
     queue_reported: bool = False
     crashes_reported: bool = False
+    faults: int = 0
     post_mortems: Mapping[str, PostMortem] = field(default_factory=dict)
 
     @property
@@ -183,6 +185,7 @@ def advance(
     fresh = _fresh(history, [end for end in endings if end.raw_id not in here])
     if history.stop is not None and switch is None:
         history = _cleared(history, jobs, fresh)
+    history = _completed(history, endings)
     history = _taken_in(history, fresh, silent=switch is not None or history.resting)
     history = _seen(history, jobs, looked_at)
     tries = {end_key(end): end for end in (*history.tries, *attempts) if end.raw_id in here}
@@ -262,6 +265,13 @@ def _cleared(history: JobHistory, jobs: Sequence[Job], fresh: Sequence[Ending]) 
         ends=() if history.stopped else history.ends,
         unreported=(),
     )
+
+
+def _completed(history: JobHistory, endings: Sequence[Ending]) -> JobHistory:
+    """Add to the known ends what accounting reports late: who cancelled a job, and its exit code."""
+    found = {end_key(end): end for end in endings if end.complete}
+    ends = tuple(end if end.complete else found.get(end_key(end), end) for end in history.ends)
+    return history if ends == history.ends else dataclasses.replace(history, ends=ends)
 
 
 def _taken_in(history: JobHistory, fresh: Sequence[Ending], *, silent: bool) -> JobHistory:

@@ -157,7 +157,7 @@ def fate(end: Ending, found: PostMortem) -> str:
     after 21s`.
     """
     after = f" after {age(end.lasted)}" if end.lasted is not None else " before it started"
-    owner = "its owner " if end.cancelled_by == end.user else ""
+    owner = "its owner " if end.cancelled_by_owner else ""
     how = f"cancelled by {owner}{end.cancelled_by}" if end.cancelled_by else _PLAIN.get(end.how, end.how)
     line, cause = f"{how}{after}", "" if end.cancelled_by else found.cause
     if not cause:

@@ -226,7 +226,8 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
         after = age(situation.limits.absent_after)
         line = f"out of the queue for {age(absent_for)}, gone if it stays so for {after}"
         doubt = situation.snapshot.endings_trouble
-        told = ok(line).saying(f"not known how it ended ({doubt})" if doubt else "")
+        say = unknown if history.faults >= 2 else ok  # what was wrong ends with how its job ended
+        told = say(line).saying(f"not known how it ended ({doubt})" if doubt else "")
         return told.ending(f"its {situation.noun} left the queue", recovered=False)
     return _beside(_gone(situation, history).of_kind("gone"), situation)
 
@@ -337,9 +338,11 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
         doubt = situation.snapshot.endings_trouble or "accounting has no end of it"
         gone = gone if found.cause else replace(gone, summary=f"{gone.summary}, not known how it ended")
         facts = (_lost_line(situation, history), doubt, found.work, *_last_lines(history))
-        advice = (*_restart(found, Advice("Submit it again.", action="resubmit")), finish)
+        known = () if situation.snapshot.endings_trouble else tuple(history.lost)
+        again = _submitted(situation, known[-1] if known else "")
+        advice = (*_restart(found, again), finish)
         return gone.saying(*facts, advice=advice).triggers("on_gone")
-    again = _submitted(situation, last)
+    again = _submitted(situation, last.raw_id)
     if last.well:
         line = numbered(f"{fate(last, PostMortem())}, nothing is queued", last)
         told = warning(line).saying(*_last_lines(history), advice=[finish, again])
@@ -347,21 +350,23 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     found = history.post_mortem_at(last)
     facts = ("nothing else runs or waits", found.work, *_last_lines(history))
     if last.cancelled_by:
-        say = warning if last.cancelled_by == last.user else critical
+        say = warning if last.cancelled_by_owner else critical
         told = say(numbered(fate(last, found), last)).saying(*facts, advice=[again, finish])
         return told if last.ended_at is None else told.dated(last.ended_at)
+    doubt = "" if last.complete else situation.snapshot.endings_trouble or "accounting has no end of it"
+    unsure = f"not known who cancelled it: {doubt}" if doubt and last.state == "CANCELLED" else ""
     told = critical(numbered(fate(last, found), last)).saying(
-        *facts, advice=[*_restart(found, again), finish]
+        unsure, *facts, advice=[*_restart(found, again), finish]
     )
     gone = accusing(told if last.ended_at is None else told.dated(last.ended_at), last, found)
     return gone.triggers("on_gone")
 
 
-def _submitted(situation: RunSituation, last: Ending) -> Advice:
+def _submitted(situation: RunSituation, raw_id: str) -> Advice:
     """Return advice to submit it again, with the command that shows how the last job was submitted."""
-    if situation.snapshot.backend != "slurm":
+    if situation.snapshot.backend != "slurm" or not raw_id:
         return Advice("Submit it again.", action="resubmit")
-    return submitted_as(last.raw_id)
+    return submitted_as(raw_id)
 
 
 def _restart(found: PostMortem, again: Advice) -> tuple[Advice, ...]:

@@ -176,6 +176,15 @@ def job_liveness() -> Said:
         "cancelled by somebody else",
         liveness(runs, {"endings": (end(**cancelled, cancelled_by="root"),)})[""],
     )
+    unstarted = {**cancelled, "started_at": None, "nodes": ""}
+    yield (
+        "cancelled by its owner before it started",
+        liveness(runs, {"endings": (end(**unstarted, cancelled_by="alice"),)})[""],
+    )
+    yield (
+        "cancelled, nobody knows by whom",
+        liveness(runs, {"endings": (end(**unstarted),), "endings_trouble": "sacct is off"})[""],
+    )
     yield (
         "gone, nobody knows how",
         liveness(runs, *[{"endings": None, "endings_trouble": "sacct is off"}] * 4)[""],

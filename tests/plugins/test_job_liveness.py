@@ -350,7 +350,7 @@ def test_a_job_that_is_renamed_is_not_gone(watch: Watch) -> None:
         Advice('Or write job_name = "run 2" under [runs.run-17].'),
     )
     assert result.metrics["running"].value == 1
-    assert the(watch.look()).status is Status.OK  # a moment out of the queue
+    assert the(watch.look()).status is Status.UNKNOWN  # a moment out of the queue
     assert "gone, last seen" in the(watch.look(after=200)).summary
 
 
@@ -441,6 +441,42 @@ def test_a_job_that_its_owner_cancelled_is_said_so_first(watch: Watch) -> None:
     result = the(watch.look(ends=(end(at=START + 90, state="CANCELLED", exit_code=0, cancelled_by="alice"),)))
     assert result.summary == "cancelled by its owner alice after 6m30s, job 88"
     assert result.run_state == "gone"
+
+
+def test_a_job_that_its_owner_cancelled_before_it_started_is_a_warning(watch: Watch) -> None:
+    watch.look(waiting(reason="JobHeldUser"))
+    fields = {"state": "CANCELLED", "exit_code": 0, "started_at": None, "nodes": ""}
+    result = the(watch.look(ends=(end("89", at=START + 90, cancelled_by="alice", **fields),)))
+    assert (result.status, result.kind) == (Status.WARNING, "cancelled")
+    assert result.summary == "cancelled by its owner alice before it started, job 89"
+    assert watch.look(ends=())[0].summary == result.summary
+
+
+def test_who_cancelled_it_may_be_known_later(watch: Watch) -> None:
+    watch.look(waiting())
+    cancelled = end("89", at=START + 90, state="CANCELLED", exit_code=None, started_at=None, nodes="")
+    away = "sacct: accounting storage is away"
+    first = the(watch.look(ends=(cancelled,), endings_trouble=away))
+    assert (first.status, first.summary) == (Status.CRITICAL, "CANCELLED before it started, job 89")
+    assert first.facts[0] == f"not known who cancelled it: {away}"
+    known = dataclasses.replace(cancelled, exit_code=0, cancelled_by="alice")
+    later = the(watch.look(ends=(known,)))
+    assert later.status is Status.WARNING
+    assert later.summary == "cancelled by its owner alice before it started, job 89"
+    again = the(watch.look(ends=(cancelled,), endings_trouble=away))
+    assert again.summary == later.summary
+
+
+def test_a_fault_of_a_job_that_left_the_queue_ends_with_how_that_ended(watch: Watch) -> None:
+    for _ in range(2):
+        assert the(watch.look(waiting(reason="JobHeldUser"))).status is Status.WARNING
+    assert the(watch.look()).status is Status.UNKNOWN
+    assert the(watch.look()).status is Status.UNKNOWN
+    gone = the(watch.look())
+    assert gone.status is Status.CRITICAL
+    assert commands_of(gone)[0].startswith("sacct -j 89 ")
+    watch.look(job("90"))
+    assert the(watch.look()).status is Status.OK
 
 
 def test_never_gone_on_one_source_before_absent_after(watch: Watch) -> None:

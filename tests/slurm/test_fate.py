@@ -9,7 +9,6 @@ from watchdogd.daemon.dropins.dropin_job_result import (
     alive,
     base,
     belongs,
-    is_complete,
     newest,
     over,
     worse,
@@ -67,10 +66,10 @@ def test_one_task_that_runs_makes_it_running() -> None:
 
 
 def test_an_end_is_told_when_its_exit_code_and_who_cancelled_it_are_known() -> None:
-    assert is_complete(ended("88", "FAILED", 3))
-    assert not is_complete(replace(ended("88", "FAILED"), exit_code=None))
-    assert not is_complete(ended("88", "CANCELLED"))
-    assert is_complete(replace(ended("88", "CANCELLED"), cancelled_by="bob"))
+    assert ended("88", "FAILED", 3).complete
+    assert not replace(ended("88", "FAILED"), exit_code=None).complete
+    assert not ended("88", "CANCELLED").complete
+    assert replace(ended("88", "CANCELLED"), cancelled_by="bob").complete
 
 
 def test_ends_in_words() -> None:
@@ -82,6 +81,15 @@ def test_ends_in_words() -> None:
     many = over(tasks, "88").text
     assert many.startswith("7 of 9 tasks of its job did not end well: TIMEOUT after 90s on node1, 88_3, ")
     assert "and 2 more" in many
+
+
+def test_a_job_that_its_owner_cancelled_is_a_warning() -> None:
+    cancelled = replace(ended("88", "CANCELLED"), cancelled_by="alice")
+    meant = over([cancelled], "88")
+    assert meant.status is Status.WARNING
+    assert meant.text.startswith("cancelled by its owner alice after 90s on node1, job 88, at ")
+    assert over([replace(cancelled, cancelled_by="bob")], "88").status is Status.CRITICAL
+    assert over([cancelled, ended("88_2", "FAILED", 3)], "88").status is Status.CRITICAL
 
 
 def test_a_bad_end_stays_told_beside_what_is_now() -> None:

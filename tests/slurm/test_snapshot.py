@@ -250,6 +250,22 @@ class TestEnded:
         assert seen.endings_trouble.startswith("sacct: ")
         assert seen.jobs == ()
 
+    @pytest.mark.parametrize("option", ["--hold", "--begin=now+1hour"])
+    def test_who_cancelled_what_was_never_eligible_to_start(self, slurm: Cluster, option: str) -> None:
+        job_id = submit(slurm, FOREVER, option)
+        known = look("tr11").known
+        slurm.run_as("alice", ["scancel", job_id])
+        slurm.wait_for_state(job_id, "CANCELLED")
+
+        def told() -> Ending | None:
+            ends = look("tr11", known=known).endings or ()
+            return next((end for end in ends if end.raw_id == job_id and end.cancelled_by), None)
+
+        end = wait_until(told, 30, "accounting knows who cancelled it").value
+        assert end
+        assert (end.state, end.cancelled_by, end.user) == ("CANCELLED", "alice", "alice")
+        assert end.started_at is None
+
     def test_a_slurm_that_is_older_than_submit_lines(
         self, slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

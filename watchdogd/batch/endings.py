@@ -52,6 +52,16 @@ class Ending:
         return self.state == "COMPLETED" and not self.exit_code and not self.signal
 
     @property
+    def complete(self) -> bool:
+        """Return whether the record has the exit code, or who cancelled the job."""
+        return bool(self.cancelled_by) if self.state == "CANCELLED" else self.exit_code is not None
+
+    @property
+    def cancelled_by_owner(self) -> bool:
+        """Return whether its own user cancelled it."""
+        return bool(self.cancelled_by) and self.cancelled_by == self.user
+
+    @property
     def how(self) -> str:
         """Describe the end: `CANCELLED by bob`, `FAILED (exit 77; step 0: OUT_OF_MEMORY)`."""
         if self.signal == _NO_OUTPUT and not self.exit_code:

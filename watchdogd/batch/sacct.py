@@ -42,10 +42,14 @@ def argv(
     names: Iterable[str] = (),
     *,
     since_minutes: int,
+    states: Collection[str] = (),
     without: Collection[str] = (),
     mark: str = "",
 ) -> tuple[str, ...]:
     """Return the sacct command of a round: jobs of `users` with one of `names` in the last `since_minutes`.
+
+    Without `states`, sacct leaves out what was never eligible to start, such as a job that was cancelled
+    while it was held (tested with 22.05); with them, it lists the jobs that ended so.
 
     sacct fails altogether for an unknown user (tested with 22.05). A name with a comma, a quote or a
     backslash cannot be given: then all names are listed. `without`: fields that this sacct does not know (see
@@ -63,6 +67,7 @@ def argv(
         f"--user={','.join(sorted(users))}",
         *only,
         f"--starttime=now-{since_minutes}minutes",
+        *((f"--state={','.join(states)}", "--endtime=now") if states else ()),
         f"--format={','.join(each for each in _FIELDS if each not in without)}",
     )
 
@@ -193,6 +198,12 @@ def _ending(fields: Sequence[str], names: Sequence[str]) -> Ending:
         )
     by = _BY.match(of["State"])
     own = f"--comment={OWN_MARK}" in of["SubmitLine"] and not of["Comment"]
+    nodes, started, over = (
+        slurmtext.text(of["NodeList"]),
+        slurmtext.time(of["Start"]),
+        slurmtext.time(of["End"]),
+    )
+    never = started == over and not nodes  # of a job that never started, Start is its End (22.05)
     return Ending(
         id=of["JobID"],
         raw_id=of["JobIDRaw"],
@@ -202,9 +213,9 @@ def _ending(fields: Sequence[str], names: Sequence[str]) -> Ending:
         exit_code=ended[0],
         signal=ended[1],
         submitted_at=slurmtext.time(of["Submit"]),
-        started_at=slurmtext.time(of["Start"]),
-        ended_at=slurmtext.time(of["End"]),
-        nodes=slurmtext.text(of["NodeList"]),
+        started_at=None if never else started,
+        ended_at=over,
+        nodes=nodes,
         cancelled_by=by[1] if by else "",
         comment=OWN_MARK if own else of["Comment"],
         reason=slurmtext.text(of["Reason"]),

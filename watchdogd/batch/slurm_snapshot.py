@@ -13,7 +13,7 @@ import pwd
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from watchdogd.batch import sacct, scontrol, slurmtext, squeue
 from watchdogd.batch.endings import Ending
@@ -32,6 +32,8 @@ _DETAILS_A_LOOK = 4
 _DOUBTED_A_LOOK = 3
 _SAY_LITTLE = frozenset({"FAILED", "TIMEOUT", "CANCELLED", "REQUEUED"})
 """States of jobs for which the steps' ends are read."""
+_BEFORE_START = ("CANCELLED", "DEADLINE")
+"""Ends of jobs that were never eligible to start."""
 _CLOCK_SLACK = 60.0
 _NEWS = 600.0
 """Seconds for which steps of a failed job are asked for if it was never seen alive."""
@@ -185,19 +187,29 @@ class _Look:
             for ending in (end for end in accounted if end not in attempts):
                 if ending.ended_at or ending.raw_id not in known:
                     known[ending.raw_id] = ending
+            if not trouble and any(_unexplained(known.get(each)) for each in fresh | vanished.keys()):
+                unstarted, _, trouble = self._accounting(since, _BEFORE_START)
+                known |= {end.raw_id: end for end in unstarted if _unexplained(known.get(end.raw_id))}
             self._details(known, (fresh | vanished.keys()) & known.keys())
             attempts = self._with_steps(known, attempts, fresh | vanished.keys(), last_look)
         return tuple(sorted(known.values(), key=_order)), attempts, trouble
 
-    def _accounting(self, since: float) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
-        """Return sacct's ends and those of earlier attempts, or none and the reason in one line."""
+    def _accounting(
+        self, since: float, states: Collection[str] = ()
+    ) -> tuple[tuple[Ending, ...], tuple[Ending, ...], str]:
+        """Return sacct's ends and those of earlier attempts, or none and the reason in one line.
+
+        `states`: ends in these states only, also of jobs that were never eligible to start.
+        """
         minutes = int((self.now - since) / 60) + 10
         without, mark = self.unknown_fields, slurmtext.mark()
-        answer = self._ask(sacct.argv(self.people, self.wanted, since_minutes=minutes, mark=mark))
+        request = partial(
+            sacct.argv, self.people, self.wanted, since_minutes=minutes, states=states, mark=mark
+        )
+        answer = self._ask(request(without=without))
         while (field := sacct.refused_field(answer.errors)) and field not in without:
             without.append(field)
-            argv = sacct.argv(self.people, self.wanted, since_minutes=minutes, without=without, mark=mark)
-            answer = self._ask(argv)
+            answer = self._ask(request(without=without))
         if not answer.ok:
             return (), (), _complaint("sacct", answer)
         try:
@@ -308,6 +320,11 @@ class _Look:
             return False
         answer = self._ask(("scontrol", "show", "config"))
         return answer.ok and scontrol.hides_jobs(answer.output)
+
+
+def _unexplained(end: Ending | None) -> bool:
+    """Return whether a job's end, or who cancelled it, is not known."""
+    return end is None or not end.ended_at or (end.state == "CANCELLED" and not end.cancelled_by)
 
 
 def _complaint(tool: str, answer: command.Answer) -> str:

@@ -71,11 +71,6 @@ def _estimate(job_id: str) -> Advice:
     return Advice("To see the present estimate:", f"squeue --start --jobs={shlex.quote(job_id)}")
 
 
-def is_complete(ending: Ending) -> bool:
-    """Return whether the record is complete: exit code, or who cancelled it."""
-    return bool(ending.cancelled_by) if ending.state == "CANCELLED" else ending.exit_code is not None
-
-
 def over(endings: Sequence[Ending], job_id: str) -> JobResult:
     """Judge a finished job by the endings of all its tasks."""
     failed = [ending for ending in endings if not ending.well]
@@ -84,12 +79,14 @@ def over(endings: Sequence[Ending], job_id: str) -> JobResult:
         lasted = max((ending.lasted for ending in endings if ending.lasted is not None), default=None)
         took = f" after {age(lasted)}" if lasted is not None else ""
         return JobResult(Status.OK, f"job {job_id} ended well{took}, at {local_time(last)}")
+    meant = all(ending.cancelled_by_owner for ending in failed)
+    status = Status.WARNING if meant else Status.CRITICAL
     if len(endings) == 1:
-        return JobResult(Status.CRITICAL, f"{_how(failed[0])}, job {job_id}, at {local_time(last)}")
+        return JobResult(status, f"{_how(failed[0])}, job {job_id}, at {local_time(last)}")
     some = ", ".join(f"{_how(ending)}, {ending.id}" for ending in failed[:_SHOWN])
     more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
     how_many = f"{len(failed)} of {len(endings)} tasks of its job did not end well"
-    return JobResult(Status.CRITICAL, f"{how_many}: {some}{more}, at {local_time(last)}")
+    return JobResult(status, f"{how_many}: {some}{more}, at {local_time(last)}")
 
 
 def worse(end: JobResult, present: JobResult) -> JobResult:
@@ -103,4 +100,5 @@ def worse(end: JobResult, present: JobResult) -> JobResult:
 def _how(ending: Ending) -> str:
     where = f" on {ending.nodes}" if ending.nodes else ""
     took = f" after {age(ending.lasted)}" if ending.lasted is not None else ""
-    return f"{ending.how}{took}{where}"
+    how = f"cancelled by its owner {ending.user}" if ending.cancelled_by_owner else ending.how
+    return f"{how}{took}{where}"

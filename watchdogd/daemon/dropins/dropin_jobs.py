@@ -224,11 +224,7 @@ def _follow(
         known.job = known.submitted = None  # an interrupted job is due again at once
         return None
     endings = _endings(wish, known, job_id, seen, now)
-    if (
-        endings
-        and now - known.seen < LAG
-        and not all(dropin_job_result.is_complete(each) for each in endings)
-    ):
+    if endings and now - known.seen < LAG and not all(each.complete for each in endings):
         return JobResult(Status.OK, f"job {job_id} is over; how it ended is being found out")
     if endings:
         word = dropin_job_result.over(endings, job_id)
