@@ -11,10 +11,10 @@ that releases it, since that is how people pause a run.
 
 A run is **gone** only if a second source (sacct, scontrol) agrees, or after `absent_after`. The message then
 says how it ended, who cancelled it, and why: the cause is searched at the end of the run's log and of the
-job's own StdOut and StdErr. A job that its owner cancelled, or that ended well with nothing queued behind it,
-is a WARNING; any other end is CRITICAL. A node failure that accounting knows is reported at once. A
-controller that does not answer or answers with nothing, and accounting that lags behind, are UNKNOWN, never
-"gone".
+job's own StdOut and StdErr. A job that its owner cancelled, running or waiting, or that ended well with
+nothing queued behind it, is a WARNING; any other end is CRITICAL. A node failure that accounting knows is
+reported at once. A controller that does not answer or answers with nothing, and accounting that lags behind,
+are UNKNOWN, never "gone".
 
 A task that fails and is replaced by the next one is a notice, reported once. Jobs that end within minutes,
 one after another, or one job that is requeued as quickly again and again, are a crash loop, reported before

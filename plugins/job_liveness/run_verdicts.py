@@ -10,7 +10,6 @@ import json
 import shlex
 from dataclasses import replace
 
-from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import PAUSED_STATES, Job
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.plugin import (

@@ -9,7 +9,7 @@ from watchdogd.plugin import Job, Status
 from watchdogd.plugins.log_staleness.heartbeats import heed_guard, take_beat
 from watchdogd.plugins.log_staleness.learned_rhythm import UNKNOWN
 from watchdogd.plugins.log_staleness.new_lines import goes_on, take_lines
-from watchdogd.plugins.log_staleness.run_log import Blocks, JobTold, RunLog, Unread, name_of
+from watchdogd.plugins.log_staleness.run_log import Blocks, HungJob, JobTold, RunLog, Unread, name_of
 from watchdogd.system.codec import codec_of
 
 if TYPE_CHECKING:
@@ -57,10 +57,12 @@ def heed(log: RunLog, state: Working, status: Status) -> RunLog:
 
     Its end is then reported as the end of a job that hung.
     """
-    if state.excuse or status not in (Status.CRITICAL, Status.OK):
+    if state.excuse or status is Status.UNKNOWN:
         return log
-    hung = log.job.id if status is Status.CRITICAL else None
-    return log if hung == log.job.hung else replace(log, job=replace(log.job, hung=hung))
+    good, bad = status is Status.OK, status is Status.CRITICAL
+    hung = log.job.id if bad else None if good else log.job.hung
+    job = replace(log.job, hung=hung, before=log.job.before if good else None)
+    return log if job == log.job else replace(log, job=job)
 
 
 def _follow_job(job: Job, log: RunLog, now: float) -> bool:
@@ -75,9 +77,13 @@ def _follow_job(job: Job, log: RunLog, now: float) -> bool:
     took_over = bool(seen.name) and seen.work.excused != log.looks.last
     log.beat_before = log.told.beat.where if log.told.beat else ""
     since = seen.since_of(job, now)
-    _forget(log)
     if seen.hung is not None:
         seen.ended, seen.hung = seen.hung, None
+    if seen.before is None or seen.before.id != seen.ended:
+        step = log.told.step
+        reached = (step.series, step.number) if step else ("", 0.0)
+        seen.before = None if seen.ended is None else HungJob(seen.ended, *reached)
+    _forget(log)
     seen.resumed = bool(seen.name)
     seen.name, seen.id, seen.since = name, job.id, since
     seen.whole = bool(log.files.places) or now - since < YOUNG

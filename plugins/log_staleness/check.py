@@ -35,8 +35,9 @@ A program that buffers its output writes in blocks of kilobytes, perhaps hours a
 whole blocks, an hour, or three times the longest pause between two blocks, is no hang, and messages say how
 to switch the buffering off (`python -u`).
 
-A run with a Guard needs no log: its heartbeats report step and loss. If a job that hung ends, that is
-reported as the end of the job, not as a recovery.
+A run with a Guard needs no log: its heartbeats report step and loss. If a job that hung ends or is requeued,
+that is reported as its end, not as a recovery; once the next job makes progress, as that job's progress, with
+the number that the one before had reached.
 
 A loss that stays NaN or infinite is CRITICAL; a best or lowest loss printed beside it does not clear that. A
 loss that rises out of its usual range and stays there is a WARNING, unless it is around zero or belongs to a

@@ -107,13 +107,23 @@ class Files:
         return max(found, key=lambda each: each.longest) if whole else None
 
 
+@dataclass(frozen=True, slots=True)
+class HungJob:
+    """Job that hung: its id, and the number that it had reached, of a series; empty if it had none."""
+
+    id: str
+    series: str = ""
+    reached: float = 0.0
+
+
 @dataclass(slots=True)
 class JobSeen:
     """Job to which all of `told` belongs: its name with its start, its id, and since when it works.
 
     `whole`: its log was read from its beginning. `resumed`: there was a job before it.
     `work`: since when progress was possible.
-    `hung`: id of the job whose hang was reported; `ended`: that job ended so.
+    `hung`: id of the job whose hang was reported; `ended`: that job ended so. `before`: the job before this
+        one, which hung; None once this one has a fault of its own.
     """
 
     name: str = ""
@@ -124,6 +134,7 @@ class JobSeen:
     work: Since = field(default_factory=Since)
     hung: str | None = None
     ended: str | None = None
+    before: HungJob | None = None
 
     def since_of(self, job: Job | None, now: float) -> float:
         """Return since when a job works; None: this job."""

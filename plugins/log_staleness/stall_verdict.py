@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from watchdogd.checks.working_job import Working
     from watchdogd.plugins.log_staleness.learned_rhythm import Limit, LogState
-    from watchdogd.plugins.log_staleness.run_log import RunLog
+    from watchdogd.plugins.log_staleness.run_log import HungJob, RunLog
 
 LAG = 5.0
 """Seconds by which a heartbeat may be written after the log's line of the same step."""
@@ -354,13 +354,28 @@ def _fine(look: Look, newest: Heard, allowed: Allowance) -> Result:
 
 
 def _ended(look: Look, result: Result) -> Result:
-    """Return how a stall ended: with progress, or with its job and without."""
-    step, ended = look.log.told.step, look.log.job.ended
-    if ended is not None:
-        return result.ending("the next job writes output", f"job {ended} did not recover")
+    """Return how a stall ended: with progress, with another job's progress, or without any."""
+    step, before = look.log.told.step, look.log.job.before
+    if before is not None and look.state.job:
+        return _of_another(look, result, before, look.state.job.id)
     if step:
         return result.ending("makes progress again", log_wording.number(step))
     return result.ending("writes output again")
+
+
+def _of_another(look: Look, result: Result, before: HungJob, job: str) -> Result:
+    """Return how the stall of the job before ended, which did not recover; `job` is the one that runs now."""
+    noun, step = "process" if look.process else "job", look.log.told.step
+    stays = f" ({noun} {before.id} still runs)" if before.id in look.state.beside else ""
+    job = f"{noun} {job}{stays}"
+    if step:
+        reached = f" ({before.reached:,.10g} before)" if before.series == step.series else ""
+        number = f"{log_wording.number(step)}{reached}"
+        return result.ending(f"the next {noun} makes progress", f"{number}, {job}")
+    wrote = look.newest is not None and look.newest.at > look.begin
+    if wrote and not look.log.known:
+        return result.ending(f"the next {noun} writes output", job)
+    return result.ending(f"the next {noun} began", job, recovered=False)
 
 
 def _progress(look: Look, allowed: Allowance, *, stalled: bool = False) -> Progress:

@@ -178,7 +178,7 @@ def job_liveness() -> Said:
     )
     unstarted = {**cancelled, "started_at": None, "nodes": ""}
     yield (
-        "cancelled by its owner before it started",
+        "cancelled as it waited",
         liveness(runs, {"endings": (end(**unstarted, cancelled_by="alice"),)})[""],
     )
     yield (

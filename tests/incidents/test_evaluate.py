@@ -392,7 +392,11 @@ def test_flapping_is_held_back_and_the_last_good_state_is_told() -> None:
     assert told[-1].summary == "comes and goes, 3 times in 8m: 98 % full"
     assert told[-1].flaps
     assert told[-1].notes == ("it comes and goes: its end is reported once it has stayed good for 15m",)
-    assert kinds(watch.rounds(14, ROOMY)) == ["RESOLVED"]
+    (ended,) = watch.rounds(14, ROOMY)
+    assert ended.kind is EventKind.RESOLVED
+    assert ended.incident is not None
+    assert ended.incident.turns == 6
+    assert " after coming and going for 37m: " in ended.summary
     assert watch.rounds(20, ROOMY) == []
 
 
@@ -406,6 +410,21 @@ def test_a_reminder_and_an_escalation_name_what_comes_and_goes() -> None:
         ("REMINDER", "still CRITICAL, comes and goes, 7 times in 28m: 98 % full", True),
     ]
     assert all(each.notes for each in told)
+
+
+def test_what_flapped_has_not_recovered_while_nobody_looked() -> None:
+    watch = Watch()
+    flap(watch, 8)
+    assert watch.round(after=2 * 3600.0) == []
+    assert watch.incident(DISK).resolved_at is None
+    assert kinds(watch.round(ROOMY)) == ["RESOLVED"]
+
+
+def test_what_gets_worse_and_ends_has_not_come_and_gone() -> None:
+    watch = Watch()
+    for seen in (FILLING, FULL, FILLING, FULL):
+        watch.rounds(2, seen)
+    assert watch.incident(DISK).turns == 1
 
 
 def test_what_flapped_and_stays_bad_is_open_and_told() -> None:

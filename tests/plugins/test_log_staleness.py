@@ -33,6 +33,7 @@ class Training:
     path: Path
     now: float = START
     job: Job | None = JOB
+    beside: tuple[Job, ...] = ()
     running: frozenset[tuple[str, str]] = frozenset()
     jobs_known: bool = True
     wanted: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +52,7 @@ class Training:
         os.utime(target, (at, at))
 
     def look(self) -> dict[str, Result]:
-        jobs = (self.job,) if self.job else ()
+        jobs = (self.job, *self.beside) if self.job else self.beside
         snapshot = Snapshot(
             self.now,
             jobs=jobs if self.jobs_known else None,
@@ -544,14 +545,28 @@ def test_the_end_of_a_job_that_hung_is_no_recovery(training: Training) -> None:
     assert ended.recovery == Recovery("its job ended", recovered=False)
     training.job = replace(JOB, state="PENDING", nodes="", started_at=None)
     requeued = training.look()[""]
-    assert requeued.recovery == Recovery("requeued, waits to start", "job 88_1", timed=False)
+    assert requeued.recovery == Recovery("its job was requeued", "job 88_1", recovered=False)
     training.job = replace(JOB, raw_id="89", id="88_2", started_at=training.now)
     training.now += MINUTE
     result = training.look()[""]
     assert result.status is Status.OK
-    assert result.recovery == Recovery("the next job writes output", "job 88_1 did not recover")
-    training.iterate(4, 2)
-    assert training.look()[""].recovery == Recovery("makes progress again", "iteration 5/90,000")
+    assert result.recovery == Recovery("the next job began", "job 88_2", recovered=False)
+    training.iterate(1, 2)
+    reached = "iteration 2/90,000 (5 before), job 88_2"
+    assert training.look()[""].recovery == Recovery("the next job makes progress", reached)
+    assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
+    training.iterate(6, 2)
+    assert training.look()[""].recovery == Recovery("makes progress again", "iteration 7/90,000")
+
+
+def test_a_hung_job_that_still_runs_beside_the_next_one_is_named(training: Training) -> None:
+    training.iterate(1, 5)
+    assert wait(training, 21 * MINUTE)[-1] is Status.CRITICAL
+    training.beside = (JOB,)
+    training.job = replace(JOB, raw_id="89", id="88_2", started_at=training.now)
+    training.iterate(1, 2)
+    reached = "iteration 2/90,000 (5 before), job 88_2 (job 88_1 still runs)"
+    assert training.look()[""].recovery == Recovery("the next job makes progress", reached)
 
 
 def test_one_that_hung_and_goes_on_has_recovered(training: Training) -> None:

@@ -106,7 +106,7 @@ class Working:
 
     If all three are empty, the check is not about a run and always judges. `absent`: the excuse is that the
     earlier job has ended or was started anew. `waits`: the id of a waiting job. `closed`: what ends an
-    incident before it recovered, while the excuse holds.
+    incident before it recovered, while the excuse holds. `beside`: ids of its other running jobs.
     """
 
     job: Job | None = None
@@ -115,6 +115,7 @@ class Working:
     absent: bool = False
     waits: str = ""
     closed: str = "its job ended"
+    beside: tuple[str, ...] = ()
 
     def since(self, before: Since, now: float) -> Since:
         """Return since when progress is possible: the job's start, or the end of the last excuse."""
@@ -154,9 +155,9 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
         return Working(blind=snapshot.trouble or "the queue did not answer")
     jobs = merge_het_jobs(of(run, snapshot))
     stopped = [job for job in jobs if snapshot.backend == "process" and job.state == "SUSPENDED"]
-    works = next(iter((*_running(jobs), *stopped)), None)
+    works = (*_running(jobs), *stopped)
     if works:
-        return Working(works)
+        return Working(works[0], beside=tuple(job.id for job in works[1:]))
     if not jobs:
         return Working(excuse="no job runs", absent=True)
     job = jobs[0]

@@ -112,10 +112,12 @@ def harden(state: CheckState, policy: AlertPolicy, now: float) -> CheckState:
     kind = deviation(state.hard, state.status)
     if kind is Deviation.SAME or kind is Deviation.DOUBT or not confirmed(state, policy, now):
         return state
-    flips = _recent(state.flips, policy, now)
+    flips, incident = _recent(state.flips, policy, now), state.incident
     if not better(state.hard, state.status):
         flips = (*flips, now)
-    return replace(state, hard=state.status, flips=flips)
+    if state.hard is OK and incident is not None:
+        incident = replace(incident, turns=incident.turns + 1)
+    return replace(state, hard=state.status, flips=flips, incident=incident)
 
 
 def confirmed(state: CheckState, policy: AlertPolicy, now: float) -> bool:
@@ -142,11 +144,14 @@ def agrees(state: CheckState) -> bool:
     return deviation(state.hard, state.status) in (Deviation.SAME, Deviation.DOUBT)
 
 
-def settled_down(state: CheckState, policy: AlertPolicy, now: float) -> bool:
-    """Return True if an improvement can be believed: at once, or if it flaps, once it has lasted."""
-    if not flapping(state, policy, now):
+def settled_down(state: CheckState, policy: AlertPolicy) -> bool:
+    """Return True if an improvement can be believed: at once, or if it flaps, once it was seen to last.
+
+    What came after the last result is not known: there may have been no round for hours.
+    """
+    if not flapping(state, policy, state.at):
         return True
-    return now - state.since >= window(policy) / FLAP_CALM
+    return state.at - state.since >= window(policy) / FLAP_CALM
 
 
 def flapping(state: CheckState, policy: AlertPolicy, now: float) -> bool:

@@ -209,7 +209,7 @@ class _Evaluation:
         incident = state.incident
         if incident is None:
             return state if state.hard is Status.OK else self._opened(key, state)
-        change = _change(incident, state, policy, self._now)
+        change = _change(incident, state, policy)
         if change is None:
             return state
         if change is EventKind.RESOLVED:
@@ -316,7 +316,7 @@ class _Evaluation:
                 self.states[key] = replace(state, incident=after)
 
 
-def _change(incident: Incident, state: CheckState, policy: AlertPolicy, now: float) -> EventKind | None:
+def _change(incident: Incident, state: CheckState, policy: AlertPolicy) -> EventKind | None:
     """Return how the confirmed status changes an open incident.
 
     UNKNOWN changes nothing about a known fault. An incident ends or eases only if the newest result agrees:
@@ -327,7 +327,7 @@ def _change(incident: Incident, state: CheckState, policy: AlertPolicy, now: flo
         return None
     if not better(incident.status, hard):
         return EventKind.WORSE
-    if state.status is not hard or not settled_down(state, policy, now):
+    if state.status is not hard or not settled_down(state, policy):
         return None
     return EventKind.RESOLVED if hard is Status.OK else EventKind.EASED
 

@@ -99,11 +99,14 @@ def ended(incident: Incident, state: CheckState, at: float) -> str:
     recovered, after 20m: stalled`.
     """
     recovery, lasted = state.recovery, age(at - incident.began)
+    if incident.turns > 1:
+        lasted = f"coming and going for {lasted}"
     if not recovered(state):
         fault = _fault(incident.summary)
         if recovery is None:
             return f"closed after {lasted}, not recovered: {state.summary}"
-        return f"{recovery.what} before it recovered, after {lasted}: {fault}"
+        now = f", {recovery.now}" if recovery.now else ""
+        return f"{recovery.what} before it recovered, after {lasted}: {fault}{now}"
     if recovery is None:
         return f"OK again after {lasted}: {state.summary}"
     after = f" after {lasted}" if recovery.timed else ""

@@ -63,6 +63,7 @@ class Incident:
     `since`: when the fault that opened it began. `seen_at`: when the first result found it.
     `fault`: the fault that it reports now (see CheckState); `turned_at`: when that began, if it reported
         another one before.
+    `turns`: how many times it turned bad, while it came and went.
     `notified`: the status last announced (None: none was); `notified_as`: all that were announced;
         `notified_faults`: the faults that were.
     `first_notified_at`: the first announcement; `notified_at`: the last announcement or reminder;
@@ -103,6 +104,7 @@ class Incident:
     recovered: bool = True
     worst: Status | None = None
     worst_summary: str = ""
+    turns: int = 1
 
     @property
     def peak(self) -> tuple[Status, str]:

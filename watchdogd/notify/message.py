@@ -199,8 +199,9 @@ def _when(event: IncidentEvent, now: float) -> str:
         return f"At {local_time(event.at)}." if now - event.at >= _FRESH else ""
     if event.kind is EventKind.RESOLVED:
         end = event.at if incident.resolved_at is None else incident.resolved_at
+        times = f"Came and went {incident.turns} times within" if incident.turns > 1 else "Lasted"
         lasted = (
-            f"Lasted {age(end - incident.began)}, from {local_time(incident.began)} to {local_time(end)}."
+            f"{times} {age(end - incident.began)}, from {local_time(incident.began)} to {local_time(end)}."
         )
         worst, said = incident.peak
         was = [f"It was: [{incident.status.name}] {incident.summary}"]
