@@ -31,7 +31,7 @@ from watchdogd import units
 from watchdogd.checks import checkpoint_files, checkpoint_inventory
 from watchdogd.checks.checkpoint_files import FILES
 from watchdogd.checks.checkpoint_inventory import SETTLED, CheckpointInventory, Growth
-from watchdogd.checks.node_checks import ASK_SLURM, not_judged
+from watchdogd.checks.node_checks import ASK_SLURM, ask_queue, not_judged
 from watchdogd.checks.working_job import Since, Working, working
 from watchdogd.plugin import (
     Advice,
@@ -110,6 +110,8 @@ def checkpoint_age(
         result = not_judged(works.excuse, works.closed)
     else:
         result = _age(checkpoints, works, state, now, checkpoint_every, allowance)
+    if works.blind and snapshot is not None:
+        result = replace(result, advice=ask_queue(snapshot.backend))
     yield replace(result, signs=signs)
     if some:
         content = _content(state.inventory, now)

@@ -39,7 +39,12 @@ def _judged(path: str, targets: Sequence[StorageTarget], shares: tuple[float, fl
     unseen = f"; no figures of {len(silent)} of them" if silent else ""
     details = [f"no figures: {', '.join(silent)}"] if silent else []
     if not free:
-        none = f"its storage targets ({len(silent)}) report no figures"
+        count = len(silent)
+        none = (
+            f"its {count} storage targets report no figures"
+            if count > 1
+            else "its storage target reports no figures"
+        )
         down = Advice("Ask the administrators whether these targets are down.")
         return unknown(none, subject=subject, details=details[0]).saying(advice=[down])
     fullest = min(free, key=lambda name: free[name])

@@ -172,7 +172,7 @@ def judge(
     if not nodes:
         troubles = [f"{node.name}: {node.trouble}" for node in (*seen.nodes, *state.unheard(seen.nodes))]
         why = seen.trouble or "; ".join(troubles[:3])
-        yield unknown(f"its GPUs cannot be read: {why}").saying(advice=_unread(seen.nodes))
+        yield unknown(f"its GPUs cannot be read: {why}").saying(advice=_unread(run, seen.nodes))
         broken = [
             each for each in _of_nodes(seen.nodes, state, limits, since) if each.status is Status.CRITICAL
         ]
@@ -305,15 +305,18 @@ def _accusing(result: Result, node: str, what: str) -> Result:
     return replace(result, suspects=(Suspect("GPU", what, SURE, node=node),))
 
 
-def _unread(nodes: Sequence[GpuNode]) -> tuple[Advice, ...]:
+def _unread(run: Run, nodes: Sequence[GpuNode]) -> tuple[Advice, ...]:
     """Return what helps where GPUs cannot be read: the tool is missing, or its node does not answer."""
     names = ",".join(node.name for node in nodes[:5])
     if any(node.tool_missing for node in nodes):
         return (
             Advice("Bring nvidia-smi onto its PATH (module load), or take gpus_per_node out of config.toml."),
         )
+    if run.backend != "slurm":
+        return ()
     asked = (Advice("To see whether Slurm answers:", "scontrol ping"),)
-    return (*asked, Advice("To see whether they are up:", f"sinfo -N -n {names}")) if names else asked
+    they = "it is" if "," not in names else "they are"
+    return (*asked, Advice(f"To see whether {they} up:", f"sinfo -N -n {names}")) if names else asked
 
 
 def _advised(result: Result, run: Run, nodes: Sequence[GpuNode] = ()) -> Result:
@@ -325,6 +328,6 @@ def _advised(result: Result, run: Run, nodes: Sequence[GpuNode] = ()) -> Result:
         return result.saying(advice=[node_checks.leave_out(accused)])
     if result.status is Status.UNKNOWN:
         own = [node for node in nodes if node.name == result.subject]
-        return result.saying(advice=_unread(own or [GpuNode(result.subject)]))
+        return result.saying(advice=_unread(run, own or [GpuNode(result.subject)]))
     node = accused or result.subject.partition("/")[0]
     return result.saying(advice=[Advice(f"Ask the administrators of {node} to look at it.")])

@@ -181,14 +181,14 @@ def broken_node(end: Ending, found: PostMortem) -> str:
     return found.node or (nodes[0] if len(nodes) == 1 else "")
 
 
-def accusing(result: Result, end: Ending, found: PostMortem) -> Result:
+def accusing(result: Result, end: Ending, found: PostMortem, backend: str) -> Result:
     """Return the result of an end, with the node to blame as suspect."""
     node = broken_node(end, found)
     if not node:
         return result
     what = f"ended job {end.id}: {found.cause or end.how}"
     blamed = replace(result, suspects=(Suspect("job", what, SURE, node=node),))
-    return blamed.saying(advice=[leave_out(node)])
+    return blamed.saying(advice=[leave_out(node)] if backend == "slurm" else [])
 
 
 def describe_stuck(job: Job) -> str:

@@ -120,7 +120,9 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
         if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
             left = history.post_mortem_at(end)
             facts = (waiting, left.work, describe_end(end), end.reason)
-            yield accusing(notice(f"{fate(end, left)}, {next_one}").saying(*facts), end, left)
+            yield accusing(
+                notice(f"{fate(end, left)}, {next_one}").saying(*facts), end, left, situation.snapshot.backend
+            )
     for seen_job in lost_jobs(situation, history).values():
         why = situation.snapshot.endings_trouble or "accounting has no end of it"
         gone = f"its {situation.noun} is gone, not known how it ended, {next_one}"

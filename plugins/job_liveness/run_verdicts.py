@@ -357,7 +357,9 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     told = critical(numbered(fate(last, found), last)).saying(
         unsure, *facts, advice=[*_restart(found, again), finish]
     )
-    gone = accusing(told if last.ended_at is None else told.dated(last.ended_at), last, found)
+    gone = accusing(
+        told if last.ended_at is None else told.dated(last.ended_at), last, found, situation.snapshot.backend
+    )
     return gone.triggers("on_gone")
 
 

@@ -203,12 +203,13 @@ def _judged(
     spent = {node: usage.cpu for node, usage in seen.told.items() if usage.cpu is not None}
     gets_on = run.progress is not None and run.progress.recent(now)
     state.cpu = advance_cpu(state.cpu, spent, now, gets_on=gets_on)
-    yield replace(whole(held_by, seen.trouble), signs=state.cpu.signs)
+    told = node_checks.for_backend(whole(held_by, seen.trouble), run.backend)
+    yield replace(told, signs=state.cpu.signs)
     since = max(job.started_at or 0.0 for job in jobs) + limits.warm_up
     for node, held in held_by.items():
         past = [point for point in history.series("anonymous", node) if point[0] >= since]
         yield judge(node, held, limits, [*past, (now, held.anonymous)])
-    yield from node_checks.silent(run.name, "its memory is", seen.silent)
+    yield from node_checks.silent(run, "its memory is", seen.silent)
 
 
 def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:

@@ -97,10 +97,13 @@ def _judged(
         state.reported = True
         return
     if seen.trouble:
-        yield unknown(f"its node disks are not known: {seen.trouble}").saying(advice=node_checks.ASK_NODES)
+        yield unknown(f"its node disks are not known: {seen.trouble}").saying(
+            advice=node_checks.ask_nodes(run.backend)
+        )
         return
-    yield from judge(seen.told, paths, wishes)
-    yield from node_checks.silent(run.name, "its disks are", seen.silent)
+    for each in judge(seen.told, paths, wishes):
+        yield node_checks.for_backend(each, run.backend)
+    yield from node_checks.silent(run, "its disks are", seen.silent)
 
 
 def judge(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from watchdogd.plugin import Advice, Job, Result, Sign, Snapshot, Status, notice, ok, unknown
+from watchdogd.plugin import Advice, Job, Result, Run, Sign, Snapshot, Status, notice, ok, unknown
 
 ROUNDS: Final = 100
 """Rounds for which OK is repeated: more than any `confirm`, and than a flapping subject must be calm."""
@@ -25,6 +26,26 @@ ASK_NODES = (
     Advice("To see which nodes are out of service, and why:", "sinfo -R"),
 )
 """What to do if nodes do not answer."""
+
+
+_SLURM = re.compile(r"(?:sbatch|scontrol|sinfo) ")
+
+
+def ask_queue(backend: str) -> tuple[Advice, ...]:
+    """Return what to do if it is not known which jobs run; only of Slurm is a command known."""
+    return ASK_SLURM if backend == "slurm" else ()
+
+
+def ask_nodes(backend: str) -> tuple[Advice, ...]:
+    """Return what to do if nodes do not answer; only of Slurm are commands known."""
+    return ASK_NODES if backend == "slurm" else ()
+
+
+def for_backend(result: Result, backend: str) -> Result:
+    """Return the result without commands of Slurm where another batch system runs the job, or none."""
+    if backend == "slurm":
+        return result
+    return replace(result, advice=tuple(each for each in result.advice if not _SLURM.match(each.command)))
 
 
 def leave_out(nodes: str) -> Advice:
@@ -73,13 +94,15 @@ def recoveries(
     return [each.ending(each.summary) for each in ends]
 
 
-def silent(run: str, what: str, nodes: Mapping[str, str]) -> Iterator[Result]:
+def silent(run: Run, what: str, nodes: Mapping[str, str]) -> Iterator[Result]:
     """Report each node that does not answer, and why."""
     anew = Advice(
-        "If its probe has ended, start it anew in the job:", f"watchdogd probe --run {shlex.quote(run)} &"
+        "If its probe has ended, start it anew in the job:",
+        f"watchdogd probe --run {shlex.quote(run.name)} &",
     )
     for node, why in nodes.items():
-        up = Advice("To see whether it is up:", f"sinfo -N -n {shlex.quote(node)}")
+        sinfo = f"sinfo -N -n {shlex.quote(node)}" if run.backend == "slurm" else ""
+        up = Advice("To see whether it is up:", sinfo) if sinfo else Advice()
         yield unknown(f"{node}: {what} not known: {why}", subject=node).saying(advice=(up, anew))
 
 
@@ -96,7 +119,7 @@ def lasting(before: Sign | None, sign: Sign) -> Sign:
 def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
     """Return why there is nothing to judge (the queue is not known, or none of `jobs` runs), or None."""
     if snapshot.jobs is None:
-        return unknown(f"{snapshot.trouble}, job state not known").saying(advice=ASK_SLURM)
+        return unknown(f"{snapshot.trouble}, job state not known").saying(advice=ask_queue(snapshot.backend))
     return None if jobs else not_judged("no job runs", "its job ended")
 
 
