@@ -206,6 +206,7 @@ def test_what_counts_as_waiting_for_the_others(frame: Frame, waits: bool) -> Non
     assert bool(group.waits_in) is waits
 
 
+@pytest.mark.slow
 def test_512_ranks_fold_in_a_fifth_of_a_second() -> None:
     others = "".join(
         f'Thread {t} (idle): "Thread-{t}"\n    wait (threading.py:{t})\n    run (threading.py:9)\n'

@@ -1370,6 +1370,7 @@ def _rank(rank: int, folder: str, asked: str, votes: Any, barrier: Barrier, ends
     guard.close()
 
 
+@pytest.mark.slow
 def test_no_rank_leaves_alone(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     votes, barrier, ends = context.Array("i", 3), context.Barrier(3), context.Queue()
@@ -1435,6 +1436,7 @@ def _interpreters() -> list[str]:
     return [sys.executable, *filter(None, [os.environ.get("WATCHDOGD_PYTHON38"), *map(str, kept[:1])])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("python", _interpreters())
 def test_the_file_works_alone(python: str, tmp_path: Path) -> None:
     copied = shutil.copy(SOURCE, tmp_path / "training.py")

@@ -92,6 +92,8 @@ from watchdogd.units import local_time
 
 def _advised(result: Result, run: Run, job: Job) -> Result:
     """Add advice to what is wrong with a run that has a job."""
+    if result.status is Status.OK or result.kind in ("no log", "unmatched"):
+        return result
     name, typed = shlex.quote(run.name), commands.of(run.backend)
     number = job.id if run.backend == "process" else job.handle
     lost = result.subject == "loss" and result.since is not None
@@ -111,8 +113,6 @@ def _advised(result: Result, run: Run, job: Job) -> Result:
         "must_see": end,
         "unread": Advice("To see whether the log's file system answers:", "watchdogd doctor"),
     }[result.subject]
-    if result.status is Status.OK or result.kind in ("no log", "unmatched"):
-        return result
     more = []
     if result.trigger == "on_hang" and typed.requeue:
         more.append(Advice(as_owner("To restart it:", job), typed.requeue.format(id=number), "requeue"))

@@ -81,6 +81,7 @@ def test_a_node_on_which_nothing_starts_does_not_take_the_others_with_it(srun: S
     assert heard.silent == {"node6": "Communication connection failure"}
 
 
+@pytest.mark.slow
 def test_a_node_that_hangs_is_named_after_the_deadline_of_all(srun: Srun) -> None:
     srun("echo '0: @@ node node5'; echo '0: fine'; echo '1: @@ node node6'; sleep 600")
     began = time.monotonic()
@@ -91,6 +92,7 @@ def test_a_node_that_hangs_is_named_after_the_deadline_of_all(srun: Srun) -> Non
     assert "not answer within 1.5 s" in heard.silent["node7"]
 
 
+@pytest.mark.slow
 def test_nobody_answers(srun: Srun) -> None:
     srun("sleep 600")
     heard = ask(deadline=1.0)

@@ -554,6 +554,7 @@ def test_an_sbatch_that_is_no_sbatch_is_told_in_two_minutes_whenever_the_next_lo
     assert told in trouble
 
 
+@pytest.mark.slow
 def test_an_sbatch_that_hangs_stalls_nothing_is_told_and_the_chain_goes_on_when_it_is_well(
     home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -588,6 +589,7 @@ def test_an_sbatch_that_hangs_stalls_nothing_is_told_and_the_chain_goes_on_when_
     leadership.end()
 
 
+@pytest.mark.slow
 def test_a_tick_asks_no_second_time_while_its_first_sbatch_hangs(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1017,6 +1019,7 @@ def test_a_plain_process_that_is_run_by_hand_lifts_the_stop(home: Home) -> None:
     leadership.end()
 
 
+@pytest.mark.slow
 def test_a_tick_link_waits_until_its_successor_is_seen(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = Queue(running(5)).use(monkeypatch)
     monkeypatch.setattr(chain_module, "_QUICK", 0.1)

@@ -101,6 +101,7 @@ def _opened(slack: SlackServer) -> Posted | None:
     )
 
 
+@pytest.mark.slow
 def test_answers_count_in_the_name_of_who_gave_them_and_are_answered_when_it_recovers(
     slack: SlackServer, daemon: Daemon, tmp_path: Path, home: Home
 ) -> None:

@@ -143,6 +143,7 @@ def _installed(home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PYTHONPATH", str(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [_dropped, _installed])
 def test_it_has_a_column_a_chart_and_an_action_without_a_line_in_the_core(
     home: Home,

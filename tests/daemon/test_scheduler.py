@@ -90,6 +90,7 @@ def test_a_scheduler_that_died_ends_it(
         begin(in_an_hour).run()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
 def test_rounds_that_break_off_time_and_again_end_it(
     begin: Callable[[Callable[[], float]], Schedule],
@@ -98,6 +99,7 @@ def test_rounds_that_break_off_time_and_again_end_it(
         begin(exhausted).run()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
 def test_a_round_that_hangs_ends_it_and_is_left_behind(
     begin: Callable[[Callable[[], float]], Schedule],
@@ -126,6 +128,7 @@ def test_where_no_thread_can_be_started_it_ends_at_once(
             Schedule(in_an_hour, lambda: True).run()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # that is the fault
 def test_a_process_that_was_stopped_for_a_while_is_not_blamed_for_it(
@@ -162,6 +165,7 @@ class Locked(logging.Handler):
         self.mutex.release()
 
 
+@pytest.mark.slow
 def test_signals_that_come_together_while_a_line_is_logged_end_it() -> None:
     snapshots: list[int] = []
 

@@ -73,6 +73,7 @@ def test_what_one_subject_says_hides_nothing_that_another_said(place: Path) -> N
         assert execution._run(run, {}).progress == progress
 
 
+@pytest.mark.slow
 def test_of_two_silent_runs_the_daemon_reports_the_one_whose_checkpoints_do_not_grow(place: Path) -> None:
     home = Home(place / "home")
     home.make()

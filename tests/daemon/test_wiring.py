@@ -85,6 +85,7 @@ def _round(engine: Engine) -> bool:
     return engine.round() is not None
 
 
+@pytest.mark.slow
 def test_a_history_that_can_be_read_only_later_brings_back_what_people_did_and_what_waits(
     tmp_path: Path,
 ) -> None:

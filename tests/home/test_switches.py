@@ -416,6 +416,7 @@ def test_a_broken_configuration_does_not_keep_all_from_stopping(home: Home, caps
     assert (home.path / "glide.kill").exists()
 
 
+@pytest.mark.slow
 def test_wait_follows_the_save_switch(home: Home, capsys: Says) -> None:
     lay_out(home)
     path = home.path.parent / "work" / "save"
@@ -438,12 +439,14 @@ def test_wait_follows_the_save_switch(home: Home, capsys: Says) -> None:
     assert err.splitlines()[-1].startswith("obeyed after ")
 
 
+@pytest.mark.slow
 def test_wait_gives_up_in_time(home: Home, capsys: Says) -> None:
     lay_out(home)
     assert main(["save-switch", "run-17", "--wait", "1s"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "not obeyed within 1s: run-17: not saved yet"
 
 
+@pytest.mark.slow
 def test_wait_without_a_duration_may_stand_before_the_run(home: Home) -> None:
     lay_out(home)
     path = home.path.parent / "work" / "save"
@@ -452,6 +455,7 @@ def test_wait_without_a_duration_may_stand_before_the_run(home: Home) -> None:
     assert main(["save-switch", "--wait", "run-17"]) == 0
 
 
+@pytest.mark.slow
 def test_wait_follows_a_process_until_it_ended(home: Home, capsys: Says) -> None:
     pid_file = home.path / "pid"
     home.config.write_text(

@@ -672,6 +672,7 @@ def test_stop_delivers_what_it_can(endpoint: WebServer, hook: JsonWebhook) -> No
     assert len(ledger.states()) == 30
 
 
+@pytest.mark.slow
 def test_stop_returns_in_time_where_a_sender_hangs() -> None:
     held = Script(before=lambda _each: time.sleep(3))
     outbox = Outbox({"slack": held}, Policy(), Ledger().settle)
@@ -791,6 +792,7 @@ def test_a_try_that_hangs_is_told_and_what_waits_goes_elsewhere() -> None:
     outbox.stop(60)
 
 
+@pytest.mark.slow
 def test_a_thousand_messages_leave_quickly_and_one_at_once(endpoint: WebServer, hook: JsonWebhook) -> None:
     ledger = Ledger()
     outbox = Outbox({"hook": hook}, Policy(), ledger.settle)

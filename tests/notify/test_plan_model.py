@@ -480,7 +480,7 @@ def _channel(
     return channel
 
 
-MOST = 300 if QUICK else math.inf
+MOST = 120 if QUICK else math.inf
 """How many worlds of a story are looked at: each that the search comes to leads to ends of it."""
 
 

@@ -206,6 +206,7 @@ channels = { CRITICAL = ["pager", "slack"], WARNING = ["pager"] }
 """
 
 
+@pytest.mark.slow
 def test_the_configuration_says_so(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.make()

@@ -59,6 +59,7 @@ def test_what_is_none(text: str) -> None:
     assert faulthandler.read(text) == ()
 
 
+@pytest.mark.slow
 def test_what_a_guard_writes(tmp_path: Path) -> None:
     for name in ("switches", "inbox"):
         (tmp_path / name).mkdir()

@@ -67,7 +67,7 @@ def held_up(module: ModuleType) -> Iterator[str]:
         full = f"{module.__name__.removeprefix('watchdogd.')}.{name}"
         table = full.rpartition(".")[0]
         used = frozenset({MATCHED[table]}) if table in MATCHED else methods
-        if trouble := slow(pattern, used, BOUNDED.get(full, BOUNDED.get(table)), 5 if QUICK else 1):
+        if trouble := slow(pattern, used, BOUNDED.get(full, BOUNDED.get(table)), 15 if QUICK else 1):
             yield f"{full} {trouble}"
 
 

@@ -199,6 +199,7 @@ def test_no_tool_at_all_is_unknown(machine: Machine) -> None:
     assert machine.bad() == {"": Status.UNKNOWN}
 
 
+@pytest.mark.slow
 def test_a_tool_that_hangs_is_unknown_in_time(machine: Machine) -> None:
     machine.wanted = {"gpus_per_node": 8, "deadline": 6.0}
     machine.tool("nvidia-smi", csv(WORKS), before="trap '' TERM; sleep 600 & wait; sleep 600")
@@ -209,6 +210,7 @@ def test_a_tool_that_hangs_is_unknown_in_time(machine: Machine) -> None:
     assert "nvidia-smi hangs" in text_of(found[""])
 
 
+@pytest.mark.slow
 def test_another_tool_tells_where_one_hangs(machine: Machine) -> None:
     machine.wanted = {"gpus_per_node": 3, "deadline": 12.0}
     machine.tool("amd-smi", "", before="sleep 600")
@@ -532,6 +534,7 @@ def test_many_reports_without_a_gpu_hide_no_xid_and_are_of_its_gpu(machine: Mach
     assert machine.bad() == {f"{HERE}/gpu-0000:c1:00": Status.CRITICAL}
 
 
+@pytest.mark.slow
 def test_where_the_tool_hangs_the_kernel_says_what_is_broken(machine: Machine) -> None:
     machine.wanted = {"deadline": 6.0}
     machine.tool("nvidia-smi", "", before="sleep 60")

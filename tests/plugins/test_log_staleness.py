@@ -793,6 +793,7 @@ def test_a_beat_of_an_earlier_job_is_none(beating: Beating) -> None:
     assert "no Guard has told its step" in text_of(beating.look()[""])
 
 
+@pytest.mark.slow
 def test_auto_learns_evaluations_that_nobody_announces(training: Training) -> None:
     training.wanted = {}
     training.iterate(1, 60)

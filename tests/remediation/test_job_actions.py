@@ -295,6 +295,7 @@ def test_where_slurm_does_not_answer_nothing_is_submitted_twice(
     assert len(asked) == 1
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_kept_off_a_node_is_requeued_all_the_same(desk: Desk) -> None:
     suspect_nodes.add(desk.home, "n7", "glide", "", 3600, by_hand=False)
     desk.refused = "update"

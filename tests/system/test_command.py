@@ -38,6 +38,7 @@ def test_the_name_before_a_complaint_is_left_out_where_that_is_wanted() -> None:
     )
 
 
+@pytest.mark.slow
 def test_children_are_killed_with_it(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     ask(["sh", "-c", f"sleep 300 & echo $! > {mark}; wait"], deadline=1)
@@ -59,6 +60,7 @@ def test_a_grandchild_that_holds_the_pipes_holds_nobody_up() -> None:
     assert time.monotonic() - begin < 30
 
 
+@pytest.mark.slow
 def test_what_a_command_says_between_two_looks_at_it_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine it may be silent until we look, then say all and end before we ask whether it did."""
     asked = subprocess.Popen.poll
@@ -83,6 +85,7 @@ def test_output_is_bounded() -> None:
     assert answer.truncated
 
 
+@pytest.mark.slow
 def test_ignoring_sigterm_does_not_help() -> None:
     answer = ask(["sh", "-c", f"trap '' {signal.SIGTERM}; sleep 300"], deadline=1)
     assert answer.silent
@@ -109,6 +112,7 @@ def test_slurms_variables_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> 
     assert os.environ["SLURM_JOB_ID"] == "x"
 
 
+@pytest.mark.slow
 def test_a_command_under_way_ends_when_watchdogd_does() -> None:
     """Whether it still speaks, or has closed its streams and goes on."""
     for script in ("trap '' TERM; echo begun; sleep 1000", "exec >&- 2>&-; trap '' TERM; sleep 1000"):

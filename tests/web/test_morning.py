@@ -208,6 +208,7 @@ def test_a_digest_that_cannot_be_is_an_error(text: str, wrong: str, tmp_path: Pa
     assert wrong in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_daemon_sends_it_once_when_its_time_has_come(home: Home) -> None:
     at = datetime.fromtimestamp(time.time() - 60, UTC)
     text = CONFIG.format(at=f"{at:%H:%M}").replace("[daemon]", '[daemon]\ntimezone = "UTC"')

@@ -598,6 +598,7 @@ def _said_with_a_time(line: Callable[[int], str], form: str, *, every: float, st
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "every"),
     [
