@@ -116,7 +116,7 @@ def test_folders_that_were_removed_come_back_with_what_belongs_there(tmp_path: P
 
 def said_of(subject: str, seen: Rounds) -> Result:
     """What the daemon's check of itself comes to."""
-    itself = SelfMonitoring(last_good_config.restoring(seen.home))
+    itself = SelfMonitoring(seen.home)
     itself.troubles |= seen.troubles
     results = [each.result for each in itself.observe(seen.setup, None, 0.0)]
     return next(each for each in results if each.subject == subject)

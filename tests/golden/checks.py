@@ -20,7 +20,6 @@ from watchdogd.batch.snapshot import Snapshot
 from watchdogd.checks import free_space, node_checks
 from watchdogd.checks.checkpoint_inventory import Cadence
 from watchdogd.checks.free_space import FreeSpaceLimits
-from watchdogd.config import last_good_config
 from watchdogd.config.loading import parse
 from watchdogd.daemon.config_changes import not_taken
 from watchdogd.daemon.dependencies import Dependency, Probes, queue_name, queue_result
@@ -29,6 +28,7 @@ from watchdogd.daemon.dropins.dropins import refused
 from watchdogd.daemon.registry.plugin_registry import _unusable as _unusable_plugin
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.trouble import Trouble, TroubleKind
 from watchdogd.errors import ConfigError, Problem
 from watchdogd.home.file_trust import distrust
 from watchdogd.home.layout import Home
@@ -569,6 +569,7 @@ def dropins(folder: Path) -> Said:
     yield "everybody may write it", refused(str(path), str(folder), distrust(path))
 
 
+SILENT = TroubleKind.NO_ANSWER
 CLOSED = "Slurm starts no step in carol's job 329, and no probe runs in it"
 TROUBLES = {
     "engine": "no alerts go out on slack: this user has too many processes here",
@@ -597,15 +598,30 @@ def itself() -> Said:
     scratch = Dependency(name, "/scratch", ("/scratch/tr11",), ("llama-7b/log_staleness",))
     mute = probes.result(scratch, answered=False, host="login1")
     yield "a file system does not answer", seen(name, mute)
-    monitor = SelfMonitoring(last_good_config.restoring(Home(Path("/home/alice/watchdogd"))))
+    monitor = SelfMonitoring(Home(Path("/home/alice/watchdogd")))
     monitor.troubles |= {**TROUBLES, "config": _misspelt()}
-    for each in monitor._of_troubles({"job_id": "88412", "ends_at": "2026-11-28T00:20:00+01:00"}):
+    for each in monitor._of_troubles({"job_id": "88412", "ends_at": "2026-11-28T00:20:00+01:00"}, START):
         if each.status is not Status.OK:
             check = DELIVERY if each.subject == "delivery" else SELF
             yield f"trouble with {each.subject}", seen(check, each)
     monitor.troubles |= dict.fromkeys(TROUBLES, "")
-    for each in monitor._of_troubles(None):
+    for each in monitor._of_troubles(None, LATER):
         if each.status is Status.OK and each.subject in TROUBLES:
             check = DELIVERY if each.subject == "delivery" else SELF
             yield f"no trouble with {each.subject}", seen(check, each, LATER)
+    daemon = SimpleNamespace(confirm=2, interval=10.0)
+    setup: Any = SimpleNamespace(config=SimpleNamespace(daemon=daemon))
+    place = "/home/alice/watchdogd"
+    monitor.troubles |= {
+        "home": Trouble(f"{place}/switches cannot be read: {place} has not answered for 5 s", SILENT),
+        "inbox": Trouble(f"{place}/inbox cannot be read: {place} has not answered for 6 s", SILENT),
+    }
+    for at in (START - 40, START - 20, START):
+        monitor._listen(setup, at)
+    mute = next(each for each in monitor._of_troubles(None, START) if each.subject == "home")
+    yield "home does not answer", seen(SELF, mute)
+    monitor.troubles |= {"home": "", "inbox": ""}
+    monitor._listen(setup, LATER)
+    answers = next(each for each in monitor._of_troubles(None, LATER) if each.subject == "home")
+    yield "home answers again", seen(SELF, answers, LATER)
     yield "a plugin is not used", monitor._of_plugins(_unusable())

@@ -17,6 +17,7 @@ from watchdogd.daemon.dropins.crontab import is_dropin
 from watchdogd.daemon.due import due, next_due
 from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.daemon.status_file import progress_of, signs_of
+from watchdogd.daemon.trouble import Trouble
 from watchdogd.daemon.workers.worker_protocol import FAILED, NOTHING, Call, Reply
 from watchdogd.errors import WatchdogError
 from watchdogd.home.touchfile import finished
@@ -199,7 +200,7 @@ class CheckRunner:
         try:
             return self._patient.attempt(partial(finished, self._home))
         except (WatchdogError, OSError) as error:
-            self._troubles["home"] = f"{self._home.switches} cannot be read: {error}"
+            self._troubles["home"] = Trouble.of(f"{self._home.switches} cannot be read: {error}", error)
             return {}
 
     @property

@@ -11,6 +11,7 @@ import os
 from functools import partial
 from pathlib import Path
 
+from watchdogd.daemon.trouble import Trouble
 from watchdogd.errors import WatchdogError
 from watchdogd.home import inbox
 from watchdogd.home.inbox import Submission
@@ -40,7 +41,7 @@ class InboxReader:
                 self.trouble = str(no_folder(self._home.inbox).strerror)
             else:
                 why = getattr(error, "strerror", None) or error
-                self.trouble = f"{self._home.inbox} cannot be read: {why}"
+                self.trouble = Trouble.of(f"{self._home.inbox} cannot be read: {why}", error)
             return []
         self.trouble = "; ".join(complaints)[:500]
         known = self._patient.attempt(partial(stored, self._home)) if submissions else frozenset()

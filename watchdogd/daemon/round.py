@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.config import last_good_config, switch_places
+from watchdogd.config import switch_places
 from watchdogd.daemon import status_file
 from watchdogd.daemon.check_runner import CheckRunner
 from watchdogd.daemon.config_changes import Changes
@@ -22,6 +22,7 @@ from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.status_file import StatusWriter
 from watchdogd.daemon.storage import Storage, WriteBuffer
+from watchdogd.daemon.trouble import Trouble
 from watchdogd.errors import WatchdogError
 from watchdogd.history.models import Gap, Past, Record
 from watchdogd.home import markers, switches
@@ -85,7 +86,7 @@ class Engine:
         self.home = home
         self.setup = setup
         self.alerts = past.alerts
-        self._itself = SelfMonitoring(last_good_config.restoring(home))
+        self._itself = SelfMonitoring(home)
         self.troubles, self.began = self._itself.troubles, self._itself.began
         self.link: dict[str, Any] | None = None
         self.gaps: tuple[Gap, ...] = ()
@@ -282,7 +283,8 @@ class Engine:
 
     def unconfirmed(self) -> frozenset[str]:
         """Return the names of checks with a new bad result that is still to be confirmed."""
-        return unconfirmed(self.alerts, self._execution.policies, self.setup.checks, self._clock())
+        found = unconfirmed(self.alerts, self._execution.policies, self.setup.checks, self._clock())
+        return found | {SELF} if self._itself.unsure else found
 
     @property
     def waits(self) -> bool:
@@ -365,7 +367,7 @@ class Engine:
             self._unwritten = ""
         except (WatchdogError, OSError) as error:  # the next round reports it
             why = getattr(error, "strerror", None) or error
-            self._unwritten = f"the watchdog's home cannot be written: {why}"
+            self._unwritten = Trouble.of(f"the watchdog's home cannot be written: {why}", error)
 
     def _declared(self) -> dict[str, Any]:
         """Return what the checks declare; rebuilt only when the checks change."""

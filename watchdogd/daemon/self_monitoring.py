@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from watchdogd.config import last_good_config
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.trouble import TroubleKind, kind_of
 from watchdogd.errors import Problem
-from watchdogd.incidents.models import DELIVERY, SELF, Observation
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import DELIVERY, HOME_SILENT, SELF, Observation
 from watchdogd.plugin import Advice, Metric, Result, Status, notice
 from watchdogd.system.number import count
-from watchdogd.units import local_time
+from watchdogd.units import age, local_time
 
 SUBJECTS = (
     "engine", "history", "config", "channels", "answers", "delivery", "workers", "chain", "home", "inbox",
@@ -87,16 +89,37 @@ _PATH = re.compile(r"""(?<![\w/:.])(?:/[^\s/:;,'"()]+)+/([^\s/:;,'"()]+)""")
 log = logging.getLogger(__name__)
 
 
+LOOK_AGAIN = 60.0
+"""Seconds within which a bad result is confirmed at the latest, however rare the rounds are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """Time in which home does not answer: since when, in how many rounds, and whether it is reported."""
+
+    since: float
+    rounds: int = 0
+    confirmed: bool = False
+
+
+def _is_silence(text: str) -> bool:
+    return kind_of(text) is TroubleKind.NO_ANSWER
+
+
 class SelfMonitoring:
     """Troubles of the daemon, by subject, and notices.
 
     Any part of the daemon writes its trouble to `troubles` (empty: none), and the next round evaluates it as
-    a check's result. `began`: since when, in seconds since the epoch, where that is known. `restore`: the
-    command that puts the last good configuration back.
+    a check's result. `began`: since when, in seconds since the epoch, where that is known.
+
+    A home that does not answer is one trouble, whatever was asked of it, and it is reported once it has
+    lasted as long as any fault must: a file system under load answers again in a few seconds.
     """
 
-    def __init__(self, restore: str = "") -> None:
-        self._restore = restore
+    def __init__(self, home: Home | None = None) -> None:
+        self._home = home
+        self._silent: _Silence | None = None
+        self._ended_silence = False
         self.troubles = dict.fromkeys(SUBJECTS, "")
         self.began: dict[str, float] = {}
         self._notices: list[Result] = []
@@ -104,7 +127,13 @@ class SelfMonitoring:
 
     @property
     def standing(self) -> list[str]:
-        return [text for text in self.troubles.values() if text]
+        return [text for text in self.troubles.values() if text and not (self.unsure and _is_silence(text))]
+
+    @property
+    def unsure(self) -> bool:
+        """Return whether home has not answered for a time too short to be reported."""
+        quiet = any(map(_is_silence, self.troubles.values()))
+        return quiet and not (self._silent and self._silent.confirmed)
 
     def tell(self, text: str) -> None:
         """Report something once, as a notice."""
@@ -113,7 +142,8 @@ class SelfMonitoring:
     def observe(self, setup: Setup, link: Mapping[str, Any] | None, now: float) -> tuple[Observation, ...]:
         """Return the results for this round; the job id of the chain's `link` is recorded for the page."""
         notices, self._notices = self._notices, []
-        results = [*self._of_troubles(link), self._of_plugins(setup.unusable), *notices]
+        self._listen(setup, now)
+        results = [*self._of_troubles(link, now), self._of_plugins(setup.unusable), *notices]
         return tuple(
             Observation(
                 DELIVERY if result.subject == "delivery" else SELF, "", setup.config.daemon.name, result, now
@@ -121,16 +151,50 @@ class SelfMonitoring:
             for result in results
         )
 
-    def _of_troubles(self, link: Mapping[str, Any] | None) -> Iterator[Result]:
+    def _listen(self, setup: Setup, now: float) -> None:
+        """Note since when home has not answered, and whether that is to be reported."""
+        before, self._silent = self._silent, None
+        if any(map(_is_silence, self.troubles.values())):
+            daemon = setup.config.daemon
+            known = before or _Silence(now)
+            rounds = known.rounds + 1
+            lasts = now - known.since >= (daemon.confirm - 1) * min(daemon.interval, LOOK_AGAIN) * 0.9
+            sure = known.confirmed or (rounds >= daemon.confirm and lasts)
+            self._silent = _Silence(min(known.since, now), rounds, confirmed=sure)
+        elif before is not None:
+            self._ended_silence = before.confirmed
+
+    def _of_troubles(self, link: Mapping[str, Any] | None, now: float) -> Iterator[Result]:
+        for said in self._by_subject(link):
+            yield replace(said, unanswered=True) if self._silent else said
+        if self._silent and self._silent.confirmed:
+            yield self._of_silence(self._silent, now)
+
+    def _of_silence(self, silence: _Silence, now: float) -> Result:
+        """Return the one result on a home that does not answer."""
+        place = self._home.path if self._home else "HOME"
+        lost = [MEANS.get(subject, "") for subject, text in self.troubles.items() if _is_silence(text)]
+        lasting = age(max(now - silence.since, 1.0))
+        said = Result(Status.CRITICAL, f"the watchdog's home has not answered for {lasting}", subject="home")
+        look = Advice("Its file system is slow or hangs; to see how long it takes:", f"ls {place}")
+        said = said.saying(", ".join(filter(None, (*lost, "alerts still go out"))), advice=[look])
+        return said.of_kind(HOME_SILENT).dated(silence.since)
+
+    def _by_subject(self, link: Mapping[str, Any] | None) -> Iterator[Result]:
+        """Yield a result for each subject, except for those of a home that does not answer."""
         job = str(link["job_id"]) if link else ""
         recorded = {"chain": {"link": Metric(number)}} if (number := count(job)) is not None else {}
         for subject, text in self.troubles.items():
+            if _is_silence(text) or (self._silent and subject == "home" and not text):
+                continue
             bad = Status.WARNING if subject in BEARABLE else Status.CRITICAL
             status = bad if text else Status.OK
             meaning = f"{MEANS[subject]}: " if subject in MEANS else ""
             summary = f"{meaning}{text}" if text else f"{subject}: no trouble"
             said = Result(status, summary, recorded.get(subject, {}), subject=subject)
             look = Advice("To see what is wrong:", "watchdogd doctor")
+            if text and subject == "home":
+                self._ended_silence = False
             if text:
                 meanwhile = MEANWHILE.get(subject, "")
                 said = said.saying(meanwhile, advice=(*self._advice(subject, text), look))
@@ -139,15 +203,19 @@ class SelfMonitoring:
                 said = said.saying(f"this job watches until {ends}, and nobody after it")
             if text and subject in self.began:
                 said = said.dated(self.began[subject])
-            yield _pathless(said).ending(AGAIN.get(subject, f"{subject} is fine again"))
+            again = AGAIN.get(subject, f"{subject} is fine again")
+            if subject == "home" and self._ended_silence:
+                again = "the watchdog's home answers again"
+            yield _pathless(said).ending(again)
 
     def _advice(self, subject: str, text: str) -> Iterator[Advice]:
         """Yield the advice on a trouble."""
         gone = kind_of(text) is TroubleKind.NO_CONFIG
         if not gone:
             yield from ADVICE.get(subject, ())
-        if self._restore and (gone or subject == "config"):
-            yield Advice("To drop the edit and put the last good one back:", self._restore)
+        if self._home and (gone or subject == "config"):
+            restore = last_good_config.restoring(self._home)
+            yield Advice("To drop the edit and put the last good one back:", restore)
 
     def _of_plugins(self, unusable: tuple[Problem, ...]) -> Result:
         """Return the result on unusable plugins: somebody relies on them."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
+from watchdogd.daemon.trouble import Trouble
 from watchdogd.errors import HistoryError, WatchdogError
 from watchdogd.history.measurements import PastOfCheck
 from watchdogd.history.models import Past, Record
@@ -130,7 +131,7 @@ class Storage:
         try:
             return (patient or self._patient).attempt(lambda: function(self._opened()))
         except StuckError as error:
-            raise HistoryError(str(error)) from None
+            raise HistoryError(str(error)) from error
 
     def _opened(self) -> Store:
         """Return the store, opened or not: it has its troubles even where opening fails."""
@@ -162,4 +163,4 @@ class WriteBuffer:
                 del self._unstored[0]
             self.trouble = ""
         except WatchdogError as error:
-            self.trouble = str(error)
+            self.trouble = Trouble.of(str(error), error.__cause__ or error)
