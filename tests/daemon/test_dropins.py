@@ -229,6 +229,16 @@ def test_a_plugin_gets_its_arguments_from_the_script_that_the_page_shows(home: H
     assert result.metrics["load1"].warn == 40
 
 
+@pytest.mark.parametrize(
+    ("folder", "looks"),
+    [("cron.every-1m", 2), ("cron.every-10m", 2), ("cron.hourly", 1), ("cron.at-0230", 1)],
+)
+def test_what_may_be_a_chore_is_not_run_again_and_a_check_is(home: Home, folder: str, looks: int) -> None:
+    drop(home.path, f"{folder}/link", "#!/bin/sh\necho OK\n")
+    [check] = build(found(home).values(), config_of(home), home, Scouts())
+    assert check.confirm == looks
+
+
 def test_an_executable_is_judged_as_a_nagios_plugin(home: Home) -> None:
     result = execute(home, "#!/bin/sh\necho 'FREE WARNING - 3 left | free=3;5:;1:'\necho more\nexit 1\n")
     assert (result.status, result.summary, result.details) == (
@@ -375,6 +385,18 @@ def test_dropped_in_it_runs_taken_out_it_stops_and_its_incident_closes(dog: Dog,
     wait_until(lambda: "cron.hourly/spare" not in checks_of(dog), 60, "and it is no check any more")
     drop(dog.home, "cron.hourly/spare", "#!/bin/sh\necho ran >> ran\necho fine\n")
     wait_until(lambda: counted(dog, "ran") == 2, 60, "dropped in again, it is due at once")
+
+
+def test_a_single_bad_look_of_a_check_pages_nobody(dog: Dog, daemon: Running) -> None:
+    down = "#!/bin/sh\necho ran >> {0}\n[ $(wc -l < {0}) {1} ] && exit 0\necho 'ib0 is down'\nexit 2\n"
+    drop(dog.home, "cron.every-10m/blip", down.format("blip", "-gt 1"))
+    drop(dog.home, "cron.every-10m/link", down.format("link", "-gt 99"))
+    told = "[CRITICAL] cron.every-10m/link: ib0 is down"
+    wait_until(lambda: told in dog.alerts(), 60, "what stays bad is told")
+    wait_until(lambda: counted(dog, "blip") == 2, 60, "the other one was looked at again, too")
+    wait_until(lambda: checks_of(dog)["cron.every-10m/blip"] == "OK", 60, "and is fine")
+    assert counted(dog, "link") == 2
+    assert "blip" not in dog.alerts()
 
 
 def test_a_python_drop_in_appears_and_a_broken_one_stops_nothing(dog: Dog, daemon: Running) -> None:

@@ -30,7 +30,7 @@ class AlertPolicy:
 
     `confirm`: how many bad (good) results in a row open (close) an incident. `every`: the check's cadence.
     `patience`: a slower check is also confirmed once its results have said the same for this long, so that
-        a daily check is not reported a day late. Meant to be `confirm` times the daemon's interval.
+        a daily check is not reported a day late, should it not answer when it is looked at again.
     `follows`: full names of checks whose open incident explains this check's.
     `blinds`: its incident only explains why others are UNKNOWN. `escalate_after`: None for never.
     """

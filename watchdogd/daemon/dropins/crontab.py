@@ -26,6 +26,9 @@ from watchdogd.system.times import LOCAL_ZONE, CronTimes, zone_named
 
 MARGIN = 10.0
 """Seconds beyond a program's own deadline for the worker to kill it and to reply."""
+CHORE = 3600.0
+"""Seconds between two runs from which on an executable may be a chore, which does not run again before its
+time: one result counts. What runs more often is a check, and is looked at again to confirm what it says."""
 _EXECUTABLE = Source("watchdogd.daemon.dropins.dropins", "executable")
 _STATED = Source("watchdogd.daemon.dropins.dropins", "stated")
 _SCRIPT = Source("watchdogd.daemon.dropins.dropin_jobs", "script")
@@ -131,8 +134,8 @@ class _CrontabBuilder:
         entry = PluginEntry(dropin.name, dropin.path, _EXECUTABLE, program=True)
         check = self._check(dropin, entry, parameters, dropin.every, deadline + MARGIN)
         daemon = self.config.daemon
-        # A slow one is not run again for confirmation: it may be a chore, not a check.
-        return replace(check, confirm=1) if check.every > daemon.confirm * daemon.interval else check
+        slow = check.every >= CHORE and check.every > daemon.confirm * daemon.interval
+        return replace(check, confirm=1) if slow else check
 
     def _script(self, dropin: DropIn) -> Check:
         folder, _, file = dropin.name.partition("/")

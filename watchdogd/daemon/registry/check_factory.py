@@ -97,7 +97,7 @@ def policy(check: Check, config: Config) -> AlertPolicy:
         repeat_every=alerts.repeat_every,
         escalate_after=alerts.escalate_after,
         follows=check.follows,
-        patience=check.confirm * config.daemon.interval,
+        patience=check.confirm * config.daemon.interval + check.timeout,
     )
 
 
