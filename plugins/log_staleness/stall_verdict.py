@@ -277,7 +277,7 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     at = f", at {log_wording.number(look.log.told.step)}" if look.log.told.step else ""
     cause = log_wording.cause(look.log)
     details = log_wording.evidence(look.log)
-    facts = (*signs.words, *_known(look, allowed))
+    facts = [*signs.words, *_known(look, allowed, since)]
     if look.state.blind:
         doubt = Result(Status.UNKNOWN, f"{said}, not known whether its job runs{at}", metrics, details)
         doubtful = doubt.saying(f"not known whether its job runs: {look.state.blind}", *facts, advice=[_ASK])
@@ -293,6 +293,7 @@ def _waiting(look: Look, since: float, allowed: Allowance, what: str) -> Result:
     stalls = look.newest is not None  # not known without a log
     job = look.state.job
     stall = "stalled" if job is None or job.working else "stalled, suspended"
+    facts = [each for each in facts if not stalls or each != f"cause: {cause}"]  # the first line has it
     what = f"{stall}, {said}{at}" if stalls else said
     hung = Result(
         Status.CRITICAL,
@@ -311,11 +312,11 @@ _ASK = Advice("To see what runs, once the queue answers:", "watchdogd status")
 _NO_LOG = Advice("Correct log under the run in config.toml, or see why the run writes none.")
 
 
-def _known(look: Look, allowed: Allowance) -> Iterator[str]:
+def _known(look: Look, allowed: Allowance, since: float | None = None) -> Iterator[str]:
     """Return the facts: the limit, the latest sign of life, the cause, who stopped first, the job."""
     newest, job = look.newest, look.state.job
     if newest:
-        yield newest.fact
+        yield f"last {newest}: {newest.of}" if newest.at == since else newest.fact
     elif look.pattern:
         yield look.log.files.obstacle or f"no file matches {look.pattern}"
     yield allowed.fact

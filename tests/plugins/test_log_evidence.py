@@ -189,7 +189,7 @@ def test_an_error_of_no_known_kind_is_quoted_with_its_rank(training: Training) -
     training.iterate(1, 30)
     training.write("3: thread 'main' panicked at src/loader.rs:88:14\n")
     assert wait(training, 6 * MINUTE)[-1] is Status.CRITICAL
-    quoted = "cause: last error in the log on rank 3 (thread 'main' panicked at src/loader.rs:88:14)"
+    quoted = ": last error in the log on rank 3 (thread 'main' panicked at src/loader.rs:88:14)"
     assert quoted in text_of(training.look()[""])
 
 
