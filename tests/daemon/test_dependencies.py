@@ -102,7 +102,7 @@ def test_a_late_check_is_a_doubt_until_the_file_system_has_answered_or_not() -> 
         Status.CRITICAL,
         "file system does not answer on node5: /scratch",
     )
-    assert "a/log_staleness" in "".join(silent.facts)
+    assert "cannot be watched meanwhile: a" in silent.facts
     assert probes.doubt(SCRATCH, 60.0, NOW) is None
     assert probes.result(SCRATCH, answered=True, host="node5").status is Status.OK
     assert not probes.explains("a/log_staleness", GROUNDS)
@@ -142,8 +142,14 @@ def test_who_has_no_answer_from_any_folder_has_none(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_silent_batch_system_is_unknown_and_one_that_answers_is_ok() -> None:
-    said = queue_result(Snapshot(NOW, trouble="squeue did not answer within 30 s"), ["a/job_liveness"])
-    assert said.facts == ("cannot be watched meanwhile: a/job_liveness",)
+    said = queue_result(
+        Snapshot(NOW, trouble="squeue did not answer within 30 s"),
+        ["a/job_liveness", "a/gpu_health", "cron.daily/tidy"],
+    )
+    assert said.facts == (
+        "squeue did not answer within 30 s",
+        "cannot be watched meanwhile: a, cron.daily/tidy",
+    )
     assert said.status is Status.UNKNOWN
-    assert said.summary == "squeue did not answer within 30 s, job state not known"
+    assert said.summary == "Slurm does not answer, no run can be watched"
     assert queue_result(Snapshot(NOW, jobs=())).status is Status.OK

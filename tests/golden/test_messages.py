@@ -403,5 +403,5 @@ def test_no_action_no_report_and_nothing_that_people_do_is_missing() -> None:
         "acknowledged", "ended", "silenced", "unsilenced", "stopped", "reminder", "unacknowledged",
         "flapping", "switched", "follower", "first_line", "cut", "outcome", "upcoming", "_why", "fits",
         "joined", "_room", "beginning", "_others", "eased", "recovered", "ActionWords", "_fault",
-        "calm", "_says_how_long", "_later",
+        "calm", "known_again", "_says_how_long", "_later",
     }, "what is new there needs a message in the file"  # fmt: skip

@@ -56,14 +56,25 @@ def queue_result(snapshot: Snapshot, checks: Sequence[str] = ()) -> Result:
     """Judge whether the batch system answers, on which `checks` depend; UNKNOWN where it does not."""
     if snapshot.jobs is not None:
         return ok("the batch system says what runs").ending("the batch system answers again")
-    told = unknown(f"{snapshot.trouble}, job state not known")
-    return told.saying(_unwatched(checks), advice=ASK_SLURM if snapshot.backend == "slurm" else [])
+    called = _CALLED.get(snapshot.backend)
+    said = f"{snapshot.trouble}, job state not known"
+    told = unknown(f"{called} does not answer, no run can be watched" if called else said)
+    advice = ASK_SLURM if snapshot.backend == "slurm" else []
+    return told.saying(snapshot.trouble if called else "", *_unwatched(checks), advice=advice)
 
 
-def _unwatched(checks: Sequence[str]) -> str:
-    """Name the checks that cannot be done meanwhile, twenty at most; empty where there are none."""
-    shown = [*checks[:20], *(["…"] if len(checks) > 20 else [])]
-    return f"cannot be watched meanwhile: {', '.join(shown)}" if shown else ""
+_CALLED = {"slurm": "Slurm", "pbs": "PBS"}
+"""Batch systems by their names."""
+_A_LINE = 10
+"""Names in one line."""
+
+
+def _unwatched(checks: Sequence[str]) -> list[str]:
+    """Return lines that name each run, disk and other check that cannot be watched meanwhile once."""
+    own = (check if check.startswith("cron.") else check.partition("/")[0] for check in checks)
+    names = list(dict.fromkeys(own))
+    rows = [", ".join(names[at : at + _A_LINE]) for at in range(0, len(names), _A_LINE)]
+    return [f"cannot be watched meanwhile: {row}" if not at else row for at, row in enumerate(rows)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +212,19 @@ class Probes:
         """Return whether it answered a probe made at that time or later."""
         return self._answered.get(dependency, float("-inf")) >= since
 
-    def result(self, dependency: Dependency, *, answered: bool, host: str, trouble: str = "") -> Result:
-        """Return the result of a probe; `trouble` is an error said instead of an answer."""
+    def result(
+        self,
+        dependency: Dependency,
+        *,
+        answered: bool,
+        host: str,
+        trouble: str = "",
+        hanging: Sequence[str] = (),
+    ) -> Result:
+        """Return the result of a probe; `trouble` is an error said instead of an answer.
+
+        `hanging`: further checks, whose processes hang on it.
+        """
         answered = answered and not trouble
         self._silent[dependency.name] = not answered
         if answered:
@@ -215,7 +237,7 @@ class Probes:
         ).saying(
             trouble,
             f"asked for no more than {', '.join(dependency.folders[:5])}, for {PROBE_DEADLINE:g} s",
-            _unwatched(dependency.checks),
+            *_unwatched((*dependency.checks, *hanging)),
             advice=[Advice("Ask the cluster's administrators; jobs that need it hang meanwhile.")],
         )
 

@@ -126,7 +126,10 @@ class DependencyWatch:
         if dependency is None or self._setup is None:
             return None
         host, trouble = self._setup.rules.host, reply.value or ""
-        result = self._probes.result(dependency, answered=not reply.late, host=host, trouble=trouble)
+        hanging = [check for check, names in self._hanging().items() if dependency.name in names]
+        result = self._probes.result(
+            dependency, answered=not reply.late, host=host, trouble=trouble, hanging=hanging
+        )
         if result.status is Status.OK:
             self._doubts = [doubt for doubt in self._doubts if doubt.check != dependency.name]
         return self._said(dependency.name, result)

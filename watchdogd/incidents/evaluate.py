@@ -250,6 +250,8 @@ class _Evaluation:
         silent = self._muting.reason(incident.target, incident.run, incident.check)
         resolved_at = max(self._now, incident.opened_at)
         words = message_wording.ended(incident, state, resolved_at)
+        if incident.inhibited_by is not None and incident.peak[0] is Status.UNKNOWN:
+            words = message_wording.known_again(incident, resolved_at)
         recovered = message_wording.recovered(state)
         ended = replace(incident, resolved_at=resolved_at, recovery=words, recovered=recovered, silent=silent)
         wanted = incident.notified is not None and not (

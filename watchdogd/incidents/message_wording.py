@@ -113,6 +113,11 @@ def ended(incident: Incident, state: CheckState, at: float) -> str:
     return f"{recovery.what}{after}" + (f", {recovery.now}" if recovery.now else "")
 
 
+def known_again(incident: Incident, at: float) -> str:
+    """Return that it is known again how it is, which another incident had hidden."""
+    return f"known again after {age(at - incident.began)}"
+
+
 def _fault(summary: str) -> str:
     """Return the first clause of a fact, without for how long it was so when it was said."""
     clause = _CLAUSE.split(summary, maxsplit=1)[0]

@@ -189,7 +189,9 @@ def _event_of(
     if kind is not EventKind.EASED and flapping(state, policy, now):
         flaps = message_wording.flapping(len(state.flips), now - state.flips[0])
         notes.append(message_wording.calm(window(policy) / FLAP_CALM))
-    notes += map(message_wording.follower, inhibited)
+    # What only cannot be known because of it is named in its facts.
+    told = [each for each in inhibited if not (policy.blinds and each.status is Status.UNKNOWN)]
+    notes += map(message_wording.follower, told)
     said = event(kind, incident, now, summary=_summary(kind, incident, now, flaps), notes=tuple(notes))
     return replace(said, flaps=bool(flaps))
 
