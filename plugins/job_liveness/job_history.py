@@ -101,12 +101,15 @@ class JobHistory:
 
     @property
     def last(self) -> Ending | None:
-        """The end to report: the newest, but rather one that ran than one that was cancelled with it."""
+        """The end to report: the newest, but rather one that ran than one that was cancelled with it.
+
+        Of several that ran and ended together, it is the one that started last, which did the run's work.
+        """
         if not self.ends:
             return None
         newest = self.ends[-1].ended_at or 0.0
         ran = [end for end in self.ends if end.started_at and (end.ended_at or 0.0) >= newest - 60]
-        return ran[-1] if ran else self.ends[-1]
+        return max(reversed(ran), key=lambda end: end.started_at or 0.0) if ran else self.ends[-1]
 
     @property
     def trials(self) -> tuple[Ending, ...]:

@@ -6,6 +6,7 @@ A job that comes back as planned (scrontab, or one that requeues itself for late
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import Job
@@ -14,11 +15,13 @@ from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
 from watchdogd.plugins.job_liveness.liveness_wording import (
     RunSituation,
     accusing,
+    broken_node,
     describe_end,
     fate,
     jobs_are,
     on_nodes,
 )
+from watchdogd.plugins.job_liveness.postmortem import PostMortem
 from watchdogd.units import age
 
 CRASHES = "crashes"
@@ -148,14 +151,17 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
     """Report a requeue under the same id, and how the attempt before ended, if accounting knows."""
     attempts = [end for end in situation.snapshot.attempts if end.raw_id == job.raw_id]
     end = attempts[-1] if attempts else None
+    found = history.post_mortems.get(seen_job.key, PostMortem())
     how = f": {end.how}" if end and end.state != "REQUEUED" else ""
+    if how and end and (node := broken_node(end, found)):
+        how += f" of {node}"
     waits = "waits to start" if job.reason in ("", "BeginTime") else f"waits ({job.reason})"
     goes_on = waits if job.waiting else f"runs again{on_nodes(job.nodes)}"
     line = f"requeued{_ran(seen_job, end)}{how}, {goes_on}, job {job.id}"
     ran = f"it ran{on_nodes(seen_job.nodes)}" if seen_job.nodes else ""
-    found = str(history.post_mortems.get(seen_job.key, ""))
+    why = replace(found, cause="") if found.kind == "requeued" else found  # the first line says that
     earlier = situation.advice("To see its earlier attempts:", "earlier", job)
-    return notice(line).saying(found, ran, advice=earlier)
+    return notice(line).saying(str(why), ran, advice=earlier)
 
 
 def _ran(seen_job: ObservedJob, end: Ending | None) -> str:

@@ -10,6 +10,7 @@ import json
 import shlex
 from dataclasses import replace
 
+from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import PAUSED_STATES, Job
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.plugin import (
@@ -24,7 +25,7 @@ from watchdogd.plugin import (
     unknown,
     warning,
 )
-from watchdogd.plugins.job_liveness.job_history import JobHistory, KillSwitch
+from watchdogd.plugins.job_liveness.job_history import JobHistory, KillSwitch, ended_jobs
 from watchdogd.plugins.job_liveness.liveness_wording import (
     RunSituation,
     accusing,
@@ -279,15 +280,37 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
             if hidden_jobs(situation)
             else ok(f"no {what} was seen yet").ending("its jobs are not hidden any more", "none was seen yet")
         )
-    ended = [end for end in snapshot.ended(run.job_name) if not run.users or end.user in run.users]
+    ended = [end for end in ended_jobs(run, snapshot, ()) if end.over]
+    if ended:
+        return _ended_before(situation, history, ended[-1])
     never = warning(f"never seen alive in {situation.ago(history.watched_since)}: no {what}").saying(
-        f"before that {describe_end(ended[-1])}" if ended else "",
         "" if situation.process else snapshot.endings_trouble,
         hidden_jobs(situation),
         f"looked for: {run.pid_file or run.command}" if situation.process else "",
         advice=[Advice(_searched(situation))],
     )
     return never.of_kind("never seen").dated(history.watched_since)
+
+
+def _ended_before(situation: RunSituation, history: JobHistory, last: Ending) -> Result:
+    """Report a run of which no job was seen alive, whose last one had ended before it was watched."""
+    line = numbered(f"{_how_far(situation, last)}, nothing is queued", last)
+    finish, again = _finish(situation.run.name, done=last.well), _submitted(situation, last.raw_id)
+    told = warning(line).saying(
+        f"{describe_end(last)}, before this run was watched",
+        f"watched from {local_time(history.watched_since)} on, no job of it was seen alive",
+        advice=[finish, again] if last.well else [again, finish],
+    )
+    return told.of_kind("never seen").dated(last.ended_at or history.watched_since)
+
+
+def _how_far(situation: RunSituation, last: Ending) -> str:
+    """Return how the last job ended; if it ended well, with how far the run is."""
+    far, ended = situation.run.progress, fate(last, PostMortem())
+    if not last.well or far is None or far.done is None:
+        return ended
+    total = f"/{far.total:,.10g}" if far.total else ""
+    return f"{ended}, at {f'{far.unit} ' if far.unit else ''}{far.done:,.10g}{total}"
 
 
 def _finish(run: str, *, done: bool = False) -> Advice:
@@ -343,8 +366,12 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
         return gone.saying(*facts, advice=advice).triggers("on_gone")
     again = _submitted(situation, last.raw_id)
     if last.well:
-        line = numbered(f"{fate(last, PostMortem())}, nothing is queued", last)
-        told = warning(line).saying(*_last_lines(history), advice=[finish, again])
+        far = situation.run.progress
+        short = far is not None and far.done is not None and far.total is not None and far.done < far.total
+        line = numbered(f"{_how_far(situation, last)}, nothing is queued", last)
+        told = warning(line).saying(
+            *_last_lines(history), advice=[again, finish] if short else [finish, again]
+        )
         return told if last.ended_at is None else told.dated(last.ended_at)
     found = history.post_mortem_at(last)
     facts = ("nothing else runs or waits", found.work, *_last_lines(history))

@@ -38,7 +38,7 @@ from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.probe_sample import Disk, JobProcess, NodeMemory, Usage
 from watchdogd.parsers.quota.lfs_quota import StorageTarget
 from watchdogd.parsers.quota.models import BYTES, FILE_SYSTEM, INODES, StorageLimit
-from watchdogd.plugin import Amount, History, Result, Run, Sign, Status
+from watchdogd.plugin import Amount, History, Progress, Result, Run, Sign, Status
 from watchdogd.plugins.checkpoint_age.check import checkpoint_age
 from watchdogd.plugins.disk_quota import path_state, storage_targets, write_test
 from watchdogd.plugins.disk_quota.check import DiskState, Outlook, _source, _told, _worded
@@ -200,6 +200,14 @@ def job_liveness() -> Said:
     yield "runs", liveness(again, begin=LATER)[""]
     yield "waits", liveness({"jobs": (waits(start_estimate=START + 7200),)}, begin=LATER)[""]
     yield "never seen alive", liveness({}, {"after": 300.0})[""]
+    before = {
+        "after": 300.0,
+        "endings": (end(state="FAILED", exit_code=1, started_at=START - 900, ended_at=START - 600),),
+    }
+    yield "ended before it was watched", liveness({}, before)[""]
+    far = replace(RUN, progress=Progress(done=40, total=1000, unit="iteration"))
+    short = liveness(runs, {"endings": (end(state="COMPLETED", exit_code=0),)}, run=far)[""]
+    yield "ended well, before its last step", short
     yield (
         "of a user who does not count",
         liveness({}, {"after": 300.0, "elsewhere": (job("7", user="carol"),)})[""],

@@ -15,7 +15,7 @@ from tests.plugins.words import commands_of, text_of
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import Job
 from watchdogd.batch.snapshot import Snapshot
-from watchdogd.plugin import SWITCH_LEFT, Advice, Plugin, Result, Run, Status
+from watchdogd.plugin import SWITCH_LEFT, Advice, Plugin, Progress, Result, Run, Status
 from watchdogd.plugins.job_liveness.check import job_liveness
 from watchdogd.system.account import user_name
 
@@ -645,7 +645,17 @@ def test_last_job_ended_well(watch: Watch) -> None:
     result = the(watch.look(ends=(end(at=START + 90, state="COMPLETED", exit_code=0),)))
     assert result.status is Status.WARNING
     assert result.summary == "COMPLETED after 6m30s, nothing is queued, job 88"
-    assert "watchdogd finish run-17" in commands_of(result)
+    assert commands_of(result)[0] == "watchdogd finish run-17"
+
+
+@pytest.mark.parametrize(("done", "first"), [(40.0, "sacct -j 88"), (1000.0, "watchdogd finish")])
+def test_what_ended_well_says_how_far_it_is(watch: Watch, done: float, first: str) -> None:
+    watch.look(job())
+    progress = Progress(done=done, total=1000.0, unit="iteration")
+    watch.run = dataclasses.replace(watch.run, progress=progress)
+    result = the(watch.look(ends=(end(at=START + 90, state="COMPLETED", exit_code=0),)))
+    assert result.summary == f"COMPLETED after 6m30s, at iteration {done:,g}/1,000, nothing is queued, job 88"
+    assert commands_of(result)[0].startswith(first)
 
 
 def test_the_end_stays_known_when_accounting_forgets(watch: Watch) -> None:
@@ -663,6 +673,13 @@ def test_the_one_that_ran_is_told_not_those_cancelled_with_it(watch: Watch) -> N
         end("89", at=START + 91, state="CANCELLED", exit_code=0, started_at=None, cancelled_by="alice"),
     )
     assert the(watch.look(ends=ends)).summary.startswith("FAILED")
+
+
+def test_of_jobs_that_end_together_the_one_that_started_last_is_told(watch: Watch) -> None:
+    watch.look(job("88"), job("95", started_at=START - 100))
+    fields: dict[str, Any] = {"at": START + 90, "state": "CANCELLED", "exit_code": 0, "cancelled_by": "alice"}
+    result = the(watch.look(ends=(end("95", started_at=START - 100, **fields), end("88", **fields))))
+    assert result.summary == "cancelled by its owner alice after 3m10s, job 95"
 
 
 def test_a_job_that_squeue_never_saw(watch: Watch) -> None:
@@ -687,11 +704,14 @@ def test_a_new_job_is_ok_again(watch: Watch) -> None:
 
 def test_never_seen_alive(watch: Watch) -> None:
     assert the(watch.look()).status is Status.OK
-    before = end("70", at=START - 9000, exit_code=1)
+    before = end("70", at=START - 9000, started_at=START - 9300, exit_code=1)
     result = the(watch.look(ends=(before,), after=121))
     assert result.status is Status.WARNING
-    assert f"never seen alive in 2m1s: no job named '{NAME}' of alice, bob" in text_of(result)
-    assert "before that job 70 FAILED (exit 1)" in text_of(result)
+    assert result.summary == "FAILED (exit 1) after 5m, nothing is queued, job 70"
+    assert result.facts[0].startswith("job 70 FAILED (exit 1) after 5m at ")
+    assert result.facts[0].endswith(" on node[2-3], before this run was watched")
+    assert result.facts[1].endswith(" on, no job of it was seen alive")
+    assert commands_of(result)[0].startswith("sacct -j 70 ")
 
 
 def test_finished_is_said_once_and_nothing_is_expected(watch: Watch) -> None:
@@ -863,6 +883,10 @@ def test_requeue_with_the_end_that_accounting_knows(watch: Watch) -> None:
     attempt = end(at=START + 90, state="NODE_FAIL", exit_code=0)
     (said,) = notices(watch.look(waiting("88", "BeginTime"), attempts=(attempt,)))
     assert said.startswith("requeued after 6m30s: NODE_FAIL, waits")
+    assert notices(watch.look(job(nodes="node3", started_at=watch.now + 55))) == []
+    attempt = end(at=watch.now + 30, state="NODE_FAIL", started_at=watch.now - 5, nodes="node3")
+    (said,) = notices(watch.look(waiting("88", "BeginTime"), attempts=(attempt,)))
+    assert ": NODE_FAIL (exit 3) of node3, waits to start, job 88\n" in said
 
 
 @pytest.mark.parametrize("started", [START - 9000, None])
