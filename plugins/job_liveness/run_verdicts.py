@@ -13,6 +13,7 @@ from dataclasses import replace
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import PAUSED_STATES, Job
 from watchdogd.batch.pending_reasons import Wait
+from watchdogd.checks.cause_fixes import first_fixes
 from watchdogd.plugin import (
     DISOBEYS,
     STOPPED,
@@ -399,18 +400,7 @@ def _submitted(situation: RunSituation, raw_id: str) -> Advice:
 
 def _restart(found: PostMortem, again: Advice) -> tuple[Advice, ...]:
     """Return how to start it again, after fixing what would only happen again."""
-    first = _FIRST.get(found.kind, "")
-    return (Advice(first), again) if first else (again,)
-
-
-_LESS = "Lower its memory use first"
-_FIRST = {
-    "GPU out of memory": f"{_LESS} (batch size, sequence length, activation checkpointing).",
-    "host out of memory": f"{_LESS} (workers of its data loaders), or ask for more (--mem).",
-    "disk quota exceeded": "Make room first: it would fail again.",
-    "no space left on device": "Make room first: it would fail again.",
-}
-"""Kind of cause → what to change before the run starts again, since it would fail again."""
+    return (*first_fixes(found.kind), again)
 
 
 def _lost_at(history: JobHistory) -> float:

@@ -62,6 +62,7 @@ from typing import Any, Literal
 
 from watchdogd import units
 from watchdogd.batch import commands
+from watchdogd.checks.cause_fixes import explains, first_fixes
 from watchdogd.checks.working_job import as_owner, working
 from watchdogd.plugin import (
     Advice,
@@ -86,12 +87,16 @@ from watchdogd.plugins.log_staleness.lookups import looked_up
 from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
 from watchdogd.plugins.log_staleness.wanted_lines import Wanted
+from watchdogd.probe.node_answers import stacks_can_be_taken
 from watchdogd.system.smallfile import unanswered
 from watchdogd.units import local_time
 
 
-def _advised(result: Result, run: Run, job: Job) -> Result:
-    """Add advice to what is wrong with a run that has a job."""
+def _advised(result: Result, run: Run, job: Job, *, cause: str = "", stacks: bool = True) -> Result:
+    """Add advice to what is wrong with a run that has a job.
+
+    Stacks are offered if they can be taken (`stacks`), and if no kind of `cause` found in the log says more.
+    """
     if result.status is Status.OK or result.kind in ("no log", "unmatched"):
         return result
     name, typed = shlex.quote(run.name), commands.of(run.backend)
@@ -100,25 +105,29 @@ def _advised(result: Result, run: Run, job: Job) -> Result:
     before = f"Cancel it, then restart from a checkpoint saved before {local_time(result.since or 0.0)}:"
     stop = as_owner(before if lost else "To stop the run:", job)
     end = Advice(stop, typed.end.format(id=number), "cancel")
+    stall: tuple[Advice, ...] = ()
+    if not job.working:
+        on = f", on {job.nodes}" if job.nodes else ""
+        stall = (Advice(f"To let it go on{on}:", typed.resume.format(id=number)),)
+    elif explains(cause):
+        stall = first_fixes(cause)
+    elif stacks:
+        stall = (Advice("To see where each process stands:", f"watchdogd stacks {name}", "stacks"),)
     helps = {
-        "": Advice("To see where each process stands:", f"watchdogd stacks {name}", "stacks")
-        if job.working
-        else Advice(
-            f"To let it go on{f', on {job.nodes}' if job.nodes else ''}:", typed.resume.format(id=number)
-        ),
-        "loss": end,
-        "throughput": Advice("To see which GPUs are slow:", f"watchdogd gpus {name}"),
-        "skipped": Advice("Check the loss scale; if the loss no longer falls, go back to a checkpoint."),
-        "must_not_see": end,
-        "must_see": end,
-        "unread": Advice("To see whether the log's file system answers:", "watchdogd doctor"),
+        "": stall,
+        "loss": (end,),
+        "throughput": (Advice("To see which GPUs are slow:", f"watchdogd gpus {name}"),),
+        "skipped": (Advice("Check the loss scale; if the loss no longer falls, go back to a checkpoint."),),
+        "must_not_see": (end,),
+        "must_see": (end,),
+        "unread": (Advice("To see whether the log's file system answers:", "watchdogd doctor"),),
     }[result.subject]
     more = []
     if result.trigger == "on_hang" and typed.requeue:
         more.append(Advice(as_owner("To restart it:", job), typed.requeue.format(id=number), "requeue"))
     if result.kind == "over":
         more.append(end)
-    return result.saying(advice=[helps, *more])
+    return result.saying(advice=[*helps, *more])
 
 
 def _unread_log(error: OSError) -> Advice:
@@ -206,6 +215,10 @@ def log_staleness(
     look = Look(log, works, after, now, process=process)
     main, *others = judge(look, Limits(stale_after, grace, progress), wishes)
     if run and works.job:
-        main, *others = (_advised(each, run, works.job) for each in (main, *others))
+        cause = after.told.cause.cause.kind if after.told.cause else ""
+        stacks = main.status is not Status.OK and (after.beats or stacks_can_be_taken(run, works.job))
+        main, *others = (
+            _advised(each, run, works.job, cause=cause, stacks=stacks) for each in (main, *others)
+        )
     shown = replace(main, cells=log_columns.of_log(main.metrics, log_wording.numbers(after), now))
     return [heed(after, works, main.status), shown, *others]

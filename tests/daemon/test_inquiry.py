@@ -137,7 +137,7 @@ def test_the_first_line_names_the_rank_that_nccl_says_is_behind(tmp_path: Path) 
     )
     assert f"NCCL: rank 1 (node {node}, GPU 1) is behind" in message.body
     assert re.search(rf"last output[^\n]*: {tmp_path}/train.log\n", message.body)
-    assert 'stacks of its ranks are taken by on_hang = ["stacks"] under [runs.glide]' in message.body
+    assert 'to have them taken at once next time: on_hang = ["stacks"] under [runs.glide]' in message.body
     assert fake.heard.count("verbose status") == 2  # what moves meanwhile accuses nobody
     assert set(fake.heard) == {"timeout 2", "verbose status"}
 
@@ -162,7 +162,7 @@ def test_counts_that_grow_accuse_nobody(tmp_path: Path) -> None:
         message = first_message(tmp_path, 'on_hang = ["stacks"]')
     assert message.headline.startswith("[CRITICAL] glide: stalled, no output for ")
     assert "NCCL: its operation counts still grow" in message.body
-    assert "stacks of its ranks" not in message.body
+    assert "to have them taken" not in message.body
 
 
 def test_another_jobs_ras_is_not_believed(tmp_path: Path) -> None:
@@ -178,10 +178,17 @@ def test_another_jobs_ras_is_not_believed(tmp_path: Path) -> None:
 def test_a_rank_that_is_stopped_is_named(tmp_path: Path) -> None:
     """Its RAS takes calls, and answers none."""
     with serving(lambda: None) as fake, training(tmp_path, NCCL_RAS_ADDR=fake.address) as launcher:
-        psutil.Process(pids(launcher)[2]).suspend()
+        stopped = psutil.Process(pids(launcher)[2])
+        stopped.suspend()
         began = time.monotonic()
         message = first_message(tmp_path)
         assert time.monotonic() - began < 25
+        advice = message.body.partition("What you can do:\n")[2].splitlines()
+        assert advice[0] == "To let it go on:"
+        assert stopped.status() == psutil.STATUS_STOPPED
+        subprocess.run(advice[1].split(), check=True)
+        wait_until(lambda: stopped.status() != psutil.STATUS_STOPPED, 10, "it goes on")
+    assert "watchdogd stacks" not in message.body, "a stopped process shows no stack"
     assert f"; rank 2 (node {os.uname().nodename}, pid " in _fact(message)
     assert _fact(message).endswith(") is stopped by a signal")
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import Job
@@ -67,6 +68,7 @@ from watchdogd.plugins.node_disks.check import judge as judge_disks
 from watchdogd.plugins.node_health.check import SuspectNode, _exclusion, of_jobs, spares
 from watchdogd.plugins.project_hours.budgets import Budget
 from watchdogd.plugins.project_hours.check import judge as judge_hours
+from watchdogd.probe import node_answers
 from watchdogd.probe.node_answers import GpuSurvey
 from watchdogd.system.mounts import Mount
 
@@ -298,7 +300,8 @@ def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict
         snapshot = Snapshot(now, jobs=jobs, backend=backend)
         given = {"run": run, "snapshot": snapshot, "memory": memory, "now": now, "failed": 0}
         parameters = {"log": str(log), "stale_after": 90.0, **wanted}
-        told = log_staleness.results(parameters, given)
+        with mock.patch.object(node_answers, "own_name", return_value="alice"):  # whoever renders this
+            told = list(log_staleness.results(parameters, given))
         found = {each.subject: seen(f"{RUN.name}/log_staleness", each, now) for each in told}
     return found
 
@@ -312,6 +315,11 @@ LATER = START + 20 * MINUTE
 def log(folder: Path) -> Said:
     yield "stalled", lines(folder, STEPS, minutes=4)[""]
     yield "makes progress", lines(folder, STEPS, begin=LATER)[""]
+    yield "stalled, a colleague's", lines(folder, STEPS, minutes=4, jobs=(job("330", user="bob"),))[""]
+    yield "a colleague's makes progress", lines(folder, STEPS, begin=LATER)[""]
+    raised = f"{STEPS}\nTraceback (most recent call last):\nKeyError: 'tokens'"
+    yield "stalled, an error raised", lines(folder, raised, minutes=4)[""]
+    yield "it makes progress", lines(folder, STEPS, begin=LATER)[""]
     crash = f"{STEPS}\n[rank7]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
     yield "stalled, with its cause", lines(folder, crash, minutes=4)[""]
     yield "output but no progress", lines(folder, WAITS, stale_after=90.0)[""]

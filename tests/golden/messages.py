@@ -105,7 +105,7 @@ def rounds(*looks: Sequence[Observation]) -> list[IncidentEvent]:
 
 def _ordered(found: IncidentEvent, look: Sequence[Observation]) -> IncidentEvent:
     """The event with what watchdogd is to do about a stall."""
-    promised = (each.result for each in look if any(told.action == "stacks" for told in each.result.advice))
+    promised = (each.result for each in look if any(told.action == "requeue" for told in each.result.advice))
     hangs = {result.summary for result in promised if result.trigger == "on_hang"}
     will = (Action("stacks").next, Action("requeue").next)
     return replace(found, upcoming=will) if found.summary in hangs else found

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
+
+import psutil
 
 from tests.cluster import Cluster
 from tests.servers.ras import gpu, mismatch, serving, text
@@ -26,6 +30,25 @@ seen = stall_inquiry.look_at(live.run, live.jobs)
 told = {"silent": sorted(seen.silent), "closed": seen.closed}
 words = suspects.merge(seen.suspects()).words()
 print(json.dumps({**told, "nodes": sorted(each.node for each in seen.nodes), "words": words}))
+"""
+WAKE = """
+import sys
+from watchdogd.batch import live_job
+from watchdogd.home.layout import Home
+from watchdogd.incidents.models import Incident
+from watchdogd.plugin import Run, Status
+from watchdogd.probe.node_answers import stacks_can_be_taken
+from watchdogd.remediation import stall_inquiry, suspects
+from watchdogd.remediation.models import EVIDENCE, ActionRecord, ActionTask
+home = Home.find(sys.argv[1])
+run = Run("run-18", "tr12", users=frozenset(["alice"]), inbox=f"{sys.argv[1]}/inbox")
+live = live_job.locate(run, run.users)
+seen = stall_inquiry.look_at(run, live.jobs)
+incident = Incident(3, "run-18/log_staleness", "run-18", "run-18", "", Status.CRITICAL, 2e9, "stalled")
+task = ActionTask(ActionRecord(3, "run-18", "on_hang", EVIDENCE, 0.0), incident, home, run, queue=live.jobs)
+for each in stall_inquiry.continued(task, suspects.merge(seen.suspects()), seen.nodes):
+    print(each.sentence, each.command, sep="\\n")
+print(stacks_can_be_taken(run, live.job))
 """
 REQUEUE = """
 import sys
@@ -91,3 +114,30 @@ def test_every_node_is_asked_who_holds_the_job_up(slurm: Cluster) -> None:
     assert str(told["words"]).endswith(", GPU 1) is behind: it has not entered AllReduce 7")
     assert theirs["nodes"] == []
     assert "Slurm starts no step in " in str(theirs["closed"])
+
+
+def test_a_stopped_process_comes_with_the_line_that_lets_it_go_on_on_its_node(slurm: Cluster) -> None:
+    folder = slurm.new_folder()
+    (folder / "train.py").write_text(TRAINING)
+    job = slurm.sbatch(
+        "alice", f"export WORLD_SIZE=4; srun {slurm.python} {folder}/train.py",
+        "--job-name=tr12", "--partition=gpu", "--output=/dev/null", "--nodes=2", "--ntasks=4",
+        "--ntasks-per-node=2",
+    )  # fmt: skip
+    wait_until(lambda: len(list(folder.glob("pid.*"))) == 4, 90, "four ranks run")
+    stopped = psutil.Process(int((folder / "pid.3").read_text()))
+    home = str(folder / "home")
+    slurm.run_as("alice", [str(slurm.typed), "--home", home, "init"])
+    wake: list[str | Path] = [slurm.python, "-c", WAKE, home]
+    assert slurm.run_as("alice", wake, timeout=120).stdout.splitlines() == ["True"]
+    stopped.suspend()
+    sentence, command, stacks = slurm.run_as("alice", wake, timeout=120).stdout.splitlines()
+    assert (sentence, stacks) == ("To let it go on (as alice):", "True")
+    assert command.startswith(f"srun --jobid={job} --overlap --nodes=1 --ntasks=1 --nodelist=node")
+    assert command.endswith(f" kill -CONT {stopped.pid}")
+    assert stopped.status() == psutil.STATUS_STOPPED
+    slurm.run_as("alice", shlex.split(command), timeout=60)
+    wait_until(lambda: stopped.status() != psutil.STATUS_STOPPED, 10, "it goes on")
+    script = WAKE.replace("Home.find(sys.argv[1])", "None")  # alice's is closed to bob
+    theirs = slurm.run_as("bob", [slurm.python, "-c", script, home], timeout=120)
+    assert theirs.stdout.splitlines() == ["False"], "Slurm starts nothing for bob, and no probe runs"

@@ -7,6 +7,8 @@ machine.
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -93,6 +95,19 @@ def ask(
     if heard.trouble:
         return Answers(trouble=f"no node of job {job.id} could be asked: {heard.trouble}")
     return _heard(heard, wanted, question)
+
+
+def stacks_can_be_taken(run: Run, job: Job) -> bool:
+    """Return whether a command of this user reaches the job's processes, or a probe runs in it.
+
+    Of a plain process, the kernel decides; a Guard, which answers too, is known by its heartbeats.
+    """
+    if run.backend == "process" or (run.backend == "slurm" and job.user in ("", own_name())):
+        return True
+    now = time.time()
+    with contextlib.suppress(OSError, UnreadableError):
+        return any(now - at <= STALE for at, _ in sample_files.left(run.inbox, run.name, job.user))
+    return False
 
 
 def _heard(heard: node_steps.NodeOutputs, names: Sequence[str], question: Question[Told]) -> Answers[Told]:

@@ -19,13 +19,14 @@ from functools import partial
 from itertools import islice
 
 from watchdogd.batch import node_steps, slurmtext
+from watchdogd.checks.working_job import as_owner
 from watchdogd.config import switch_places
 from watchdogd.errors import UnreadableError, UsageError, WatchdogError
 from watchdogd.home import suspect_nodes
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import IncidentEvent
 from watchdogd.parsers import guard_heartbeat
-from watchdogd.plugin import SLOW, Job, Result, Run, Suspect
+from watchdogd.plugin import SLOW, Advice, Job, Result, Run, Suspect
 from watchdogd.probe import node_ranks
 from watchdogd.probe.node_answers import query_gpus
 from watchdogd.probe.node_ranks import NodeRanks
@@ -183,16 +184,54 @@ def _named(stall: StallInquiry, seen: RunEvidence, until: float) -> IncidentEven
         log.exception("evidence of %s", run)
         return event
     asides = [*event.notes, *([seen.closed] if seen.closed and not lines else [])]
-    if not (stall.stacks or slow):
-        asides.append(
-            f'stacks of its ranks are taken by on_hang = ["stacks"] under [runs.{run}] in config.toml'
-        )
+    advice = event.advice or (event.incident.advice if event.incident else ())
+    woken = continued(task, found, seen.nodes)
+    if woken:  # whoever is stopped shows no stack
+        advice = (*woken, *(each for each in advice if each.action != "stacks"))
+    if not (stall.stacks or slow) and any(each.action == "stacks" for each in advice):
+        asides.append(f'to have them taken at once next time: on_hang = ["stacks"] under [runs.{run}]')
     suspect = _named_first(found)
     measured = not slow or found.sources[:1] == (slow_suspects.GUARD,)
     summary = result.short if suspect and result.short and measured else event.summary
     more = [event.summary] if suspect else []
     details = "\n".join(filter(None, ["\n".join([*more, *lines]), event.details or result.details]))
-    return replace(event, summary=summary, suspect=suspect, details=details, notes=tuple(asides))
+    return replace(
+        event, summary=summary, suspect=suspect, details=details, notes=tuple(asides), advice=tuple(advice)
+    )
+
+
+def continued(task: ActionTask, found: Suspicion, nodes: Iterable[NodeRanks]) -> tuple[Advice, ...]:
+    """Return how to let the stopped processes among the culprits go on, on each of their nodes."""
+    named = {(short(each.node), each.pid) for each in found.culprits if each.pid is not None}
+    stopped = {
+        node.node: pids
+        for node in nodes
+        if (
+            pids := [
+                str(each.pid)
+                for each in node.processes
+                if each.state.startswith("T") and (short(node.node), each.pid) in named
+            ]
+        )
+    }
+    if task.run is None or not stopped:
+        return ()
+    if task.run.backend == "process":
+        pids = [pid for found in stopped.values() for pid in found]
+        return (Advice("To let it go on:", f"kill -CONT {' '.join(pids)}"),)
+    job = newest(task.queue)
+    if task.run.backend != "slurm" or job is None:
+        lets = (f"on {node}: kill -CONT {' '.join(pids)}" for node, pids in stopped.items())
+        return (Advice(f"To let it go on, {'; '.join(lets)}."),)
+    names = hosts_of(task.queue)
+    within = f"srun --jobid={job.raw_id} --overlap --nodes=1 --ntasks=1 --nodelist="
+    return tuple(
+        Advice(
+            as_owner("To let it go on:", job),
+            f"{within}{names.get(short(node), node)} kill -CONT {' '.join(pids)}",
+        )
+        for node, pids in stopped.items()
+    )
 
 
 def hosts_of(jobs: Iterable[Job]) -> dict[str, str]:
