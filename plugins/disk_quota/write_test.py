@@ -39,7 +39,7 @@ def write_test(path: str, known: WriteTestState, now: float, within: float, most
     argv = [sys.executable, "-I", "-S", write_program.__file__, path]
     where = f"{path} on {platform.node()}"
     since = known.hangs
-    if since is not None and _runs(argv):
+    if since is not None and any(each.info["cmdline"] == argv for each in psutil.process_iter(["cmdline"])):
         return _hangs(where, since, now)
     answer = ask(argv, deadline=within)
     if answer.silent and answer.failure is not Failure.UNSTARTED:
@@ -93,8 +93,3 @@ def _failed(path: str, where: str, step: str, number: int, most: str = "") -> Re
 def _hangs(where: str, since: float, now: float) -> Result:
     lasted = f"writes have not ended for {age(now - since)}" if now - since >= 1.0 else "writes do not end"
     return replace(_bad(critical, lasted, where).dated(since), unanswered=True)
-
-
-def _runs(argv: list[str]) -> bool:
-    """Return True if this process still exists."""
-    return any(each.info["cmdline"] == argv for each in psutil.process_iter(["cmdline"]))

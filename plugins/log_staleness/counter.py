@@ -51,7 +51,7 @@ def grows(counter: Counter, report: ProgressReport, *, strict: bool = False) -> 
         return True
     if report.number == present:
         return report.mark != mark
-    anew = _full(report, present, step=series.step)
+    anew = report.total is not None and present + series.step >= report.total
     anew = anew or (not strict and report.number <= max(_EPOCH_START, _EPOCH_SHARE * record) < record)
     if not anew and (series.falls or strict):
         return False
@@ -66,8 +66,3 @@ def begin_epoch(counter: Counter, epoch: float) -> None:
     if grows(counter, ProgressReport(_EPOCH_LINE, epoch)) and known:
         for series in (each for name, each in counter.items() if name != _EPOCH_LINE):
             series.present = -1.0
-
-
-def _full(report: ProgressReport, present: float, step: float) -> bool:
-    """Return True if it restarts after it was full: there was no room for one more step."""
-    return report.total is not None and present + step >= report.total

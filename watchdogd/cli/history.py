@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("history: --plot wants a TARGET: a run, a disk or a check")
     home = Home.existing(args.home)
     with store_of(home) as store:
-        if args.target and not _is_recorded(store, args.target, since):
+        if args.target and not (store.changes(args.target, since) or store.incidents(target=args.target)):
             known_target(home, args.target)
         if args.csv or args.json:
             readings = store.readings(args.target, since)
@@ -59,11 +59,6 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print_story(home, store, args.target, since)
     return 0
-
-
-def _is_recorded(store: Store, target: str, since: float) -> bool:
-    """Return True if the history has something of that name, even if it is no longer configured."""
-    return bool(store.changes(target, since) or store.incidents(target=target))
 
 
 def _row(reading: Reading) -> dict[str, Any]:

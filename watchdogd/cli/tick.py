@@ -77,7 +77,7 @@ def _watch(home: Home, setup: Setup, broken: str) -> str:
     idle = "" if leadership.chain else _needless(home)
     if idle:
         print_line(f"nothing done: {idle}")
-        return report_stop(home, setup) if _is_stop_untold(home) else ""
+        return report_stop(home, setup) if markers.stopped_by(home) and markers.last_ticks(home) else ""
     leadership.begin()
     daemon_log.begin(home)
     begin = time.time()
@@ -104,11 +104,6 @@ def _needless(home: Home) -> str:
         return f"it was {stopped}; '{home.command('start')}' starts it again, rm {mark} lets ticks go on"
     holder = lease.alive(home)
     return f"{holder} watches for {home.path} already" if holder else ""
-
-
-def _is_stop_untold(home: Home) -> bool:
-    """Return True if ticks watched until it was stopped for good, and none came since."""
-    return bool(markers.stopped_by(home) and markers.last_ticks(home))
 
 
 def report_stop(home: Home, setup: Setup) -> str:

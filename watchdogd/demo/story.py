@@ -165,7 +165,9 @@ def play(stage: Stage, screen: Screen, pause: Callable[[float], None]) -> None:
         try:
             _play(stage, step, screen, pause)
         except (BrokenError, TimeoutError) as error:
-            raise _unseen(number, step, str(error)) from None
+            raise UnseenError(
+                f"step {number} of {len(STEPS)} was not seen ({step.awaited}): {error}"
+            ) from None
 
 
 def _play(stage: Stage, step: DemoStep, screen: Screen, pause: Callable[[float], None]) -> None:
@@ -192,7 +194,3 @@ def _rest(stage: Stage, screen: Screen, pause: Callable[[float], None]) -> None:
     while time.monotonic() < end:
         pause(LOOK)
         screen.show(stage.look())
-
-
-def _unseen(number: int, step: DemoStep, why: str) -> UnseenError:
-    return UnseenError(f"step {number} of {len(STEPS)} was not seen ({step.awaited}): {why}")

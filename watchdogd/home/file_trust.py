@@ -116,12 +116,8 @@ def _distrust(place: str, trusted: Trusted, *, itself: bool = True) -> Problem:
     try:
         found = os.stat(place)
     except OSError as error:
-        return _unseen(place, error)
+        return Problem(f"{place} cannot be looked at: {error.strerror}")
     return _reason(place, found, trusted, itself=itself)
-
-
-def _unseen(place: str, error: OSError) -> Problem:
-    return Problem(f"{place} cannot be looked at: {error.strerror}")
 
 
 def exposed(path: Path, group: int | None = None) -> Problem:

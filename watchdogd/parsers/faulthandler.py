@@ -48,7 +48,7 @@ def read(text: str) -> tuple[Thread, ...]:
         if head := _THREAD.fullmatch(line):
             threads.append((head, []))
         elif threads and (frame := _FRAME.fullmatch(line)):
-            threads[-1][1].append(_frame(frame))
+            threads[-1][1].append(placed(frame["path"], frame["line"], frame["function"] or "?"))
         elif line.strip() and threads and "<no Python frame>" not in line and "..." not in line:
             break  # other text begins
     return tuple(
@@ -90,10 +90,6 @@ def _looks(who: dict[str, Any]) -> LoopLooks:
     )
     seconds, steps = needed(real(who["step_seconds"])), needed(whole(who["steps"]))
     return LoopLooks(steps, seconds, places, who.get("synchronous") is True)
-
-
-def _frame(match: re.Match[str]) -> Frame:
-    return placed(match["path"], match["line"], match["function"] or "?")
 
 
 def placed(path: str, line: object, function: str) -> Frame:

@@ -117,7 +117,10 @@ def accused(report: RasReport) -> tuple[Accused, ...]:
         for member in _waiting(comm):
             waiting[member.process].add(place)
     free = [(place, each) for place, each in found if not _is_held_up(place, each, waiting)] or found
-    unlisted = {place: _unlisted(comm) for place, comm in enumerate(report.communicators)}
+    unlisted = {
+        place: inf if comm.size is None else comm.size - len(comm.members) - len(comm.absent)
+        for place, comm in enumerate(report.communicators)
+    }
     return _once(_causes(free, unlisted))
 
 
@@ -125,11 +128,6 @@ def _is_held_up(place: int, each: Accused, waiting: Mapping[Hashable, set[int]])
     """Return True if the process is behind in one communicator only because it waits in another."""
     process = each.member.process
     return each.how == BEHIND and process is not None and bool(waiting.get(process, set()) - {place})
-
-
-def _unlisted(comm: Communicator) -> float:
-    """Return how many ranks of a communicator RAS does not list."""
-    return inf if comm.size is None else comm.size - len(comm.members) - len(comm.absent)
 
 
 def _causes(found: Sequence[tuple[int, Accused]], unlisted: Mapping[int, float]) -> list[Accused]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.gpu.node_script import GpuNode
 from watchdogd.plugin import Status
 from watchdogd.plugins.gpu_health import faults
@@ -202,14 +201,10 @@ def _of_node(node: GpuNode, expected: int) -> Iterator[Finding]:
             text = f"{node.name} {gpu.label}: {fault.text}"
             status = Status.CRITICAL if bad else Status.WARNING
             yield Finding(status, "GPUs", text, (node.name,) if bad else ())
-        if count == expected and _left_over(gpu):
+        if count == expected and (gpu.vram or 0.0) > LEFT_OVER_SHARE and (gpu.vram_used or 0) > LEFT_OVER:
             used = format_size(gpu.vram_used or 0)
             text = f"{node.name} {gpu.label}: {used} of its memory are in use already: leftover processes"
             yield Finding(Status.CRITICAL, "GPUs", text, (node.name,))
-
-
-def _left_over(gpu: Gpu) -> bool:
-    return (gpu.vram or 0.0) > LEFT_OVER_SHARE and (gpu.vram_used or 0) > LEFT_OVER
 
 
 def _disks(facts: Facts) -> Iterator[Finding]:

@@ -56,17 +56,15 @@ def _verb(name: str, module: str, help_: str) -> Verb:
     usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
     actions: Sequence[argparse.Action] = parser._actions  # argparse has no other way to list them
     options = tuple(_option(each) for each in actions if each.option_strings)
-    places = tuple(_positional(each) for each in actions if not each.option_strings)
+    places = tuple(
+        Positional(_metavar(each), _help(each), _choices(each)) for each in actions if not each.option_strings
+    )
     return Verb(name, help_, usage, options, places)
 
 
 def _option(action: argparse.Action) -> Option:
     value = "" if action.nargs == 0 else _metavar(action)
     return Option(tuple(action.option_strings), value, _help(action), _choices(action))
-
-
-def _positional(action: argparse.Action) -> Positional:
-    return Positional(_metavar(action), _help(action), _choices(action))
 
 
 def _metavar(action: argparse.Action) -> str:

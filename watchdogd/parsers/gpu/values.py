@@ -74,11 +74,6 @@ def error_word(cell: str) -> str:
     return match[0] if match else ""
 
 
-def is_fatal(word: str) -> bool:
-    """Return True if an error word means that the whole GPU is gone, not just one reading."""
-    return _FATAL.search(word) is not None
-
-
 def number(cell: str) -> float | None:
     """Return the number at the beginning of a cell (`45.0°C`, `97 %`, `303.0W`), or None."""
     match = _NUMBER.match(cell.strip())
@@ -209,7 +204,7 @@ def _errors(facts: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any
     wrong = {name: word for name, cell in facts.items() if (word := error_word(cell))}
     serious = [word for name, word in wrong.items() if "fan" not in name.lower()]
     alive = found.get("utilisation") is not None or found.get("power_w") is not None
-    gone = next((word for word in serious if is_fatal(word)), "")
+    gone = next((word for word in serious if _FATAL.search(word)), "")
     if gone or (serious and not alive):
         return {"trouble": gone or serious[0]}
     return {"doubts": tuple(f"{name}: {word}" for name, word in wrong.items())}
