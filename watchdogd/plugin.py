@@ -319,11 +319,6 @@ def remembered(cls: type[T], memory: Mapping[str, Any]) -> T | None:
     return codec_of(cls).load(memory.get(STATE))
 
 
-def memory_of(state: Any) -> dict[str, Any]:
-    """Return the memory of a check that remembers this."""
-    return {STATE: codec_of(type(state)).dump(state)}
-
-
 @dataclass(frozen=True, slots=True)
 class Kept:
     """Storage of a check's `state` in its memory. `needed`: it begins as its class, else as None.

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 from tests.history.values import new_home
+from tests.memory import memory_of
 from watchdogd.batch.models import Job
 from watchdogd.batch.snapshot import Snapshot
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.daemon.workers.worker_protocol import Reply
-from watchdogd.plugin import memory_of
 from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
 from watchdogd.system.account import user_name
 

@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
+from tests.memory import memory_of
 from tests.plugins.words import text_of
 from watchdogd.checks import free_space
 from watchdogd.checks.checkpoint_inventory import Cadence
 from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
-from watchdogd.plugin import Amount, History, Result, Status, memory_of, remembered
+from watchdogd.plugin import Amount, History, Result, Status, remembered
 from watchdogd.plugins.disk_quota import checkpoint_room, path_state, quota_sources, write_test
 from watchdogd.plugins.disk_quota.check import DiskState, _read_before, disk_quota
 from watchdogd.plugins.disk_quota.du import DuProcess, DuState

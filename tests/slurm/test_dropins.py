@@ -19,6 +19,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.deploy import test_dropins as ready
+from tests.memory import memory_of
 from tests.waiting import wait_until
 from watchdogd.batch import slurm as submit
 from watchdogd.config.loading import parse
@@ -26,7 +27,7 @@ from watchdogd.daemon.dropins import crontab, dropins
 from watchdogd.daemon.dropins import dropin_jobs as module
 from watchdogd.daemon.dropins.dropins import DropInKind
 from watchdogd.home.layout import Home
-from watchdogd.plugin import Plugin, Result, Status, memory_of, remembered
+from watchdogd.plugin import Plugin, Result, Status, remembered
 from watchdogd.system import umask
 
 SCRIPT: Plugin = module.script
