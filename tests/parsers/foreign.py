@@ -104,7 +104,7 @@ n1:77:77 [0] NCCL INFO Using network IB 10.0.0.1<0>
 \x1b[31mFATAL\x1b[0m core dumped: Segmentation fault (core dumped)
 number of skipped iterations: 3 | global batch size: 512 | tokens per second: 1,234.5
 """
-DMESG = """[Sat Nov 28 10:11:12 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=77, GPU has fallen off the bus.
+DMESG = """2026-11-28T10:11:12,250000+00:00 NVRM: Xid (PCI:0000:9b:00): 79, pid=77, GPU has fallen off the bus.
 2026-11-28T10:11:12,123456+01:00 NVRM: Xid (PCI:0000:9b:00): 48, DBE
 [  12.3] amdgpu 0000:c1:00.0: amdgpu: 3 uncorrectable hardware errors detected in umc block
 """

@@ -65,14 +65,13 @@ def needed(number: Number | None) -> Number:
     return number
 
 
-def moment(text: str, form: str = "") -> float | None:
-    """Return seconds since the epoch of an ISO 8601 time, or one in strptime's `form`; local without offset.
+def moment(text: str) -> float | None:
+    """Return seconds since the epoch of an ISO 8601 time, which is local without an offset.
 
     A leap second counts as the one before. None where it is no time, or beyond the clock's range.
     """
     text = _LEAP.sub(":59", text.strip())
     try:
-        at = datetime.strptime(text, form).astimezone() if form else datetime.fromisoformat(text)
-        return at.timestamp()
+        return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
