@@ -27,8 +27,11 @@ _ENDS = ("", "\0\n")
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 _SINGLE = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
 _USES = re.compile(r"\b(\w+)(?:\[\w+\])?\.(search|match|fullmatch|finditer|findall|subn?|split)\(")
+_ASSIGNED = re.compile(r"^\s*(\w+)\b.*=", re.MULTILINE)
 
 Methods = frozenset[str]
+_CLASSES: dict[tuple[str, int], frozenset[str]] = {}
+"""The letters that a part takes, by the part and the flags."""
 
 
 class Made:
@@ -37,7 +40,6 @@ class Made:
     def __init__(self, pattern: re.Pattern[str]) -> None:
         self._tree = _parser.parse(pattern.pattern, pattern.flags)
         self._flags = pattern.flags
-        self._classes: dict[str, frozenset[str]] = {}
         self._letters = self._telling()
 
     def attacks(self) -> Iterator[tuple[str, str]]:
@@ -88,12 +90,12 @@ class Made:
 
     def _class(self, node: Any) -> frozenset[str]:
         """The letters that a part of the pattern takes."""
-        key = repr(node)
-        if key not in self._classes:
+        key = (repr(node), self._flags)
+        if key not in _CLASSES:
             part = _parser.SubPattern(self._tree.state, [node])
             takes = _compiler.compile(part, self._flags & ~re.DEBUG).match
-            self._classes[key] = frozenset(each for each in _ALPHABET if takes(each))
-        return self._classes[key]
+            _CLASSES[key] = frozenset(each for each in _ALPHABET if takes(each))
+        return _CLASSES[key]
 
     def _telling(self) -> frozenset[str]:
         """One letter of each kind that the parts of the pattern tell apart."""
@@ -164,8 +166,9 @@ def patterns(module: ModuleType) -> dict[str, tuple[re.Pattern[str], Methods]]:
     for name, method in _USES.findall(source):
         uses.setdefault(name, set()).add(method)
     found: dict[str, tuple[re.Pattern[str], Methods]] = {}
+    own_names = {*_ASSIGNED.findall(source)}
     for name, value in vars(module).items():
-        if re.search(rf"^\s*{name}\b.*=", source, re.MULTILINE):
+        if name in own_names:
             own = isinstance(value, re.Pattern)
             known = uses.get(name) if own else {"fullmatch"} if "Rule(" in repr(value) else None
             for number, pattern in enumerate(_within(value)):
