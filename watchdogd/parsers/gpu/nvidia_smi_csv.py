@@ -5,7 +5,6 @@ N/A comes with brackets and without, single cells hold error words, and some sep
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,7 +27,6 @@ FIELDS = (
     "ecc.errors.uncorrected.volatile.total",
 )
 """Fields to ask for. All drivers since 2016 know them: one unknown field makes the whole query fail."""
-_UNIT = re.compile(r" \[[^\]]+\]$")
 _RULES = values.rules(r"""
 index  count  index
 uuid  text  uuid
@@ -51,7 +49,7 @@ def read(lines: Sequence[str]) -> Readout | None:
     found: list[Gpu] = []
     for line in lines:
         cells = [cell.strip() for cell in line.split(",")]
-        names = [_UNIT.sub("", cell) for cell in cells]
+        names = [cell.partition(" [")[0] for cell in cells]
         if not header and set(FIELDS).issuperset(names):
             header = names
         elif header and line.strip():
