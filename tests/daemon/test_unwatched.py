@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
-from watchdogd.daemon.daemon import NOBODY, gaps, unrecorded
+from watchdogd.daemon.daemon import NOBODY, gaps, tell_gaps, unrecorded
+from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.wiring import assembled
 from watchdogd.history.models import Gap
+from watchdogd.home import markers
+from watchdogd.home.layout import Home
 from watchdogd.home.markers import Pause
+from watchdogd.system.account import own_name
 
 LAST = 1_800_000_000.0
 BY_ALICE = "stopped by alice"
@@ -61,3 +69,36 @@ def test_rounds_that_could_not_be_recorded_are_no_time_without_a_daemon(
     text = unrecorded(recorded, seen, 60)
     assert bool(text) is told
     assert not told or "a daemon ran, but what it saw is not recorded" in text
+
+
+@pytest.mark.parametrize("for_good", [True, False])
+def test_after_a_stop_that_was_reported_its_end_is_too_and_once(tmp_path: Path, for_good: bool) -> None:
+    home = Home(tmp_path / "home")
+    home.make()
+    home.config.write_text(
+        "[daemon]\nname = 'elm-watch'\n[channels.here]\ntype = 'console'\n"
+        f"[alerts]\nchannels = ['here']\n[disks.root]\npath = '{tmp_path}'\n"
+    )
+
+    def told() -> list[str]:
+        with assembled(home, Setup.load(home)) as parts:
+            tell_gaps(parts, 60.0, time.time())
+            parts.engine.reload()
+            done = parts.engine.round(patience=0.0, only=())
+            assert done
+            again = parts.engine.round(patience=0.0, only=())
+            assert again
+            assert again.notifications == ()
+            stop = parts.engine.say_stopped()
+            return [each.message.headline for each in (*done.notifications, *stop)]
+
+    assert told() == []
+    markers.mark_stopped(home, "new disks", jobs_go_on=not for_good)
+    stopped = f"[INFO] elm-watch: the watchdog was stopped by {own_name()}, nobody watches now: new disks"
+    assert told() == ([stopped] if for_good else [])
+    markers.lift_stop(home)
+    (*first,) = told()
+    assert [each.partition(" after ")[0] for each in first] == (
+        ["[INFO] elm-watch: the watchdog watches again"] if for_good else []
+    )
+    assert told() == []

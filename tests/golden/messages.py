@@ -22,9 +22,10 @@ from tests.golden import checks, unreadable
 from tests.golden.checks import START
 from watchdogd.batch.run_models import SURE
 from watchdogd.daemon.remediation_context import RemediationContext
-from watchdogd.daemon.round import stop_event, touch_events
+from watchdogd.daemon.round import start_event, stop_event, touch_events
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.home.inbox import Request, Submission
+from watchdogd.home.markers import Pause
 from watchdogd.incidents import message_wording
 from watchdogd.incidents.evaluate import evaluate
 from watchdogd.incidents.models import (
@@ -215,8 +216,16 @@ def people() -> Events:
             yield f"people: {name}", each
     yield (
         "people: the watchdog is stopped",
-        stop_event("bloom-watch", "alice", "the cluster is serviced", NOW),
+        stop_event(
+            "bloom-watch",
+            "alice",
+            "the cluster is serviced",
+            NOW,
+            ("not watched now: 3 runs and 1 disk", "1 incident open"),
+        ),
     )
+    pause = Pause(NOW - 900, NOW - 5, "stopped by alice on login1: the cluster is serviced", "alice")
+    yield "people: the watchdog is started again", start_event("bloom-watch", pause, 1, NOW)
     monitor = SelfMonitoring()
     monitor.tell("history /home/alice/watchdogd/history.db was damaged: restored from the backup")
     damaged = Observation("watchdogd", "", "bloom-watch", monitor._notices[0], NOW)

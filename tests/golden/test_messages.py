@@ -400,7 +400,7 @@ def test_no_action_no_report_and_nothing_that_people_do_is_missing() -> None:
     }
     source = Path(messages.__file__).read_text(encoding="utf-8")
     assert words - set(re.findall(r"wording\.(\w+)", source)) == {
-        "acknowledged", "ended", "silenced", "unsilenced", "stopped", "reminder", "unacknowledged",
+        "acknowledged", "ended", "silenced", "unsilenced", "stopped", "started", "reminder", "unacknowledged",
         "flapping", "switched", "follower", "first_line", "cut", "outcome", "upcoming", "_why", "fits",
         "joined", "_room", "beginning", "_others", "eased", "recovered", "ActionWords", "_fault",
         "calm", "known_again", "_says_how_long", "_later",

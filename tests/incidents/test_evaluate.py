@@ -690,6 +690,20 @@ def test_what_is_still_wrong_at_the_end_of_a_silence_is_told_then() -> None:
     assert kinds(watch.rounds(2, ROOMY)) == ["RESOLVED"]
 
 
+def test_a_silence_that_was_ended_in_the_same_round_is_told_without_how_to_end_it() -> None:
+    watch = Watch()
+    watch.rounds(2, FULL)
+    lasting = Request("silence", "bo", watch.now + 1, target="fast", until=watch.now + HOUR)
+    watch.round(after=30, orders=[lasting])
+    assert [each.command for each in watch.events[-1].advice] == ["watchdogd unsilence fast"]
+    asked = Request("silence", "bo", watch.now + 1, target="fast", until=watch.now + 2 * HOUR)
+    watch.round(after=30, orders=[asked, Request("unsilence", "bo", watch.now + 2, target="fast")])
+    told = [each for each in watch.events if each.kind is EventKind.NOTICE]
+    assert [each.summary.partition(" by")[0] for each in told] == ["silenced", "silenced", "silence ended"]
+    assert [each.advice for each in told[1:]] == [(), ()]
+    assert told[-1].facts == ("[CRITICAL] fast/disk_quota: 98 % full",)
+
+
 def test_unsilence_ends_it_at_once() -> None:
     watch = Watch()
     watch.order("silence", target="fast", until=watch.now + HOUR)

@@ -76,6 +76,18 @@ def test_what_people_did_goes_to_everybody_and_wakes_nobody() -> None:
     assert "What you can do" not in note.message.body
 
 
+def test_what_helps_about_a_notice_beside_an_end_stands_below_the_notice() -> None:
+    silenced = dataclasses.replace(
+        event(EventKind.NOTICE, summary="silenced by bob for 2h"),
+        calm=True,
+        advice=(Advice("To end the silence now:", "watchdogd unsilence run-17"),),
+    )
+    text = _one(event(EventKind.RESOLVED), silenced)
+    assert "What you can do" not in text
+    assert text.index("silenced by bob") < text.index("To end the silence now:\n    watchdogd unsilence")
+    assert _one(silenced).count("To end the silence now:") == 1
+
+
 def test_a_first_line_is_100_characters_and_nothing_is_lost() -> None:
     long = "stalled, no output for 22m (limit 10m), at step 249; rank 137 (node n017, GPU 1) " + "waits " * 30
     text = _one(event(summary=long))

@@ -85,6 +85,8 @@ def tell_gaps(parts: Wiring, step: float, now: float) -> None:
     pause = markers.last_pause(parts.home)
     for gap, reported in gaps(recorded, now, step, pause):
         parts.engine.tell_gap(gap, reported=reported)
+    if pause and pause.who and recorded is not None and pause.end >= recorded:
+        parts.engine.tell_started(pause)
 
 
 def _last_seen(parts: Wiring, now: float) -> float | None:

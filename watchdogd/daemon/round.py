@@ -29,7 +29,7 @@ from watchdogd.home import markers, switches
 from watchdogd.incidents import evaluate, message_wording
 from watchdogd.incidents.models import SELF, EventKind, IncidentEvent, Observation
 from watchdogd.notify.message import compose
-from watchdogd.plugin import Advice
+from watchdogd.plugin import SWITCH_SET, Advice
 from watchdogd.remediation import stall_inquiry
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from watchdogd.daemon.workers.worker_pool import WorkerPool
     from watchdogd.home.inbox import Submission
     from watchdogd.home.layout import Home
+    from watchdogd.home.markers import Pause
     from watchdogd.notify.notification import Notification
     from watchdogd.system.bounded_io import BoundedIO
 
@@ -110,6 +111,7 @@ class Engine:
         self._changes = Changes(home, patient, self.troubles)
         self._pulse = StatusLines(home)
         self._new_gaps: tuple[Gap, ...] = ()
+        self._started: Pause | None = None
         self._unwritten = ""
         self._shown: tuple[tuple[Check, ...], dict[str, Any]] = ((), {})
         kept = past.memories.get(KEPT, "{}")
@@ -145,6 +147,7 @@ class Engine:
         except BaseException:  # nothing is sent: the next round evaluates again
             self.alerts = before
             raise
+        self._started = None
         self._keep(record, send)
         if not self._dry:
             self.troubles["pulse"] = self._pulse.beat(self._context(), judged_at)
@@ -170,6 +173,11 @@ class Engine:
         resumed: tuple[IncidentEvent, ...],
     ) -> Record:
         """Evaluate observations and submissions, order actions, and compose the messages."""
+        stops = {
+            state.run: state.incident.summary
+            for state in self.alerts.states.values()
+            if state.incident and state.incident.fault in SWITCH_SET
+        }
         self.alerts, events = evaluate.evaluate(
             self.alerts,
             observations,
@@ -188,7 +196,10 @@ class Engine:
                 with contextlib.suppress(WatchdogError, OSError):  # home does not answer
                     self._patient.attempt(suspicion)
         events = with_trends(self._with_guards(reported), checks, latest, self._storage.series)
-        events += tuple(touch_events(submissions, self._context().speaker, judged_at))
+        events += tuple(touch_events(submissions, self._context().speaker, judged_at, stops))
+        if self._started is not None:
+            name, count = self.setup.config.daemon.name, len(status_file.open_incidents(self.alerts))
+            events += (start_event(name, self._started, count, judged_at),)
         events, records = self._remediation.step(self._context(), events, submissions, judged_at)
         notifications = tuple(compose(events, self.setup.routes, self.setup.rules, judged_at))
         return Record(
@@ -223,7 +234,10 @@ class Engine:
         if signature is None:
             return ()
         now, name = self._clock(), self.setup.config.daemon.name
-        event = stop_event(name, signature.who, signature.reason, now)
+        config, open_now = self.setup.config, len(status_file.open_incidents(self.alerts))
+        targets = (counted(len(config.runs), "run"), counted(len(config.disks), "disk"))
+        facts = (f"not watched now: {' and '.join(targets)}", f"{counted(open_now, 'incident')} open")
+        event = stop_event(name, signature.who, signature.reason, now, facts)
         notifications = tuple(compose((event,), self.setup.routes, self.setup.rules, now))
         self._keep(Record(at=now, alerts=self.alerts, events=(event,), notifications=notifications))
         return notifications
@@ -301,6 +315,10 @@ class Engine:
         self.gaps += (gap,)
         if reported:
             self.tell(f"{message_wording.unwatched(gap.begin, gap.end)}: {gap.reason}")
+
+    def tell_started(self, pause: Pause) -> None:
+        """Report with the next round that it watches again after this stop."""
+        self._started = pause
 
     def tell(self, text: str) -> None:
         """Report something once, as a notice."""
@@ -425,19 +443,43 @@ def _is_polled(home: str, run: str, since: float) -> bool:
     return switches.is_polled(switch_places.find(home, run, "kill"), since)
 
 
-def stop_event(name: str, by: str, reason: str, now: float) -> IncidentEvent:
+def stop_event(name: str, by: str, reason: str, now: float, facts: tuple[str, ...] = ()) -> IncidentEvent:
     """Return the notice that somebody stopped the watchdog."""
     again = (Advice("To watch again:", "watchdogd start"),)
     text = message_wording.stopped(by, reason)
-    return IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, advice=again, calm=True)
+    return IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, facts=facts, advice=again, calm=True)
+
+
+def start_event(name: str, pause: Pause, incidents: int, now: float) -> IncidentEvent:
+    """Return the notice that the watchdog watches again after a stop; `incidents` are open still."""
+    text = message_wording.started(pause.who, now - pause.begin)
+    facts = (pause.words, f"{counted(incidents, 'incident')} open" if incidents else "no incident is open")
+    return IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, facts=facts, calm=True)
+
+
+def counted(number: int, what: str) -> str:
+    """Return `3 runs`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+_FOLLOWS = {
+    ("kill", True): "a job of it may run again; the run is expected once one was seen",
+    ("save", False): "its training loop saves a checkpoint and goes on",
+    ("save", True): "no checkpoint is saved for it",
+}
+"""What follows when a switch (by kind, and whether it was cleared) was touched."""
 
 
 def touch_events(
-    submissions: Iterable[Submission], speaker: Callable[[str], Check | None], now: float
+    submissions: Iterable[Submission],
+    speaker: Callable[[str], Check | None],
+    now: float,
+    stops: Mapping[str, str] | None = None,
 ) -> Iterator[IncidentEvent]:
     """Yield a notice for each switch that people touched, on the channels of its run.
 
-    Switches pressed by watchdogd are reported as its actions.
+    Switches pressed by watchdogd are reported as its actions. `stops`: what was said of each run that had
+    been stopped by its switch.
     """
     touched: dict[tuple[str, str], list[Submission]] = {}
     for submission in submissions:
@@ -451,4 +493,9 @@ def touch_events(
             clear = f"watchdogd {last.switch}-switch {shlex.quote(run)} --clear"
             again = (Advice("To let it run:" if last.switch == "kill" else "To take it back:", clear),)
         words = message_wording.switched(touches)
-        yield IncidentEvent(EventKind.NOTICE, now, name, run, run, words, advice=again)
+        facts = [_FOLLOWS.get((last.switch, last.cleared), "")]
+        if last.switch == "kill" and last.cleared and stops and run in stops:
+            facts.insert(0, f"before: {stops[run]}")
+        yield IncidentEvent(
+            EventKind.NOTICE, now, name, run, run, words, facts=tuple(filter(None, facts)), advice=again
+        )

@@ -26,11 +26,15 @@ _JOBS_KEPT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Time for which the watchdog was stopped, in seconds since the epoch; `words`: by whom and why."""
+    """Time for which the watchdog was stopped, in seconds since the epoch; `words`: by whom and why.
+
+    `who` stopped it for good; empty for a restart.
+    """
 
     begin: float
     end: float
     words: str
+    who: str = ""
 
 
 def stop_path(home: Home) -> Path:
@@ -89,7 +93,7 @@ def last_pause(home: Home) -> Pause | None:
         said = touchfile.fields_of(str(_lifted(home)))
         begin = datetime.fromisoformat(str(said["at"])).timestamp()
         touch = touchfile.read(str(_lifted(home)))._replace(time=begin)  # the file's own time is the end
-        return Pause(begin, end, f"stopped {touch}")
+        return Pause(begin, end, f"stopped {touch}", "" if said.get("jobs_go_on") else touch.who)
     except (OSError, KeyError, ValueError, OverflowError):
         return None
 

@@ -48,7 +48,7 @@ def evaluate(
     evaluation = _Evaluation(alerts, policies, now, Muting(silences, silent, now))
     evaluation.report_notices(observations)
     evaluation.acknowledge(requests)
-    evaluation.report_silences(requests, alerts.silences)
+    evaluation.report_silences(requests, alerts.silences, silences)
     evaluation.end_removed()
     evaluation.observe(observations)
     evaluation.update_incidents()
@@ -93,12 +93,20 @@ class _Evaluation:
                 incident = replace(incident, acknowledged_by=request.by, acknowledged_at=at)
                 self.states[key] = replace(state, incident=incident)
                 text = message_wording.acknowledged(incident, request.by, request.reason)
-                self.events.append(
-                    event(EventKind.ACKNOWLEDGED, incident, self._now, summary=text, details="", calm=True)
+                said = event(EventKind.ACKNOWLEDGED, incident, self._now, summary=text, details="", calm=True)
+                fact = (
+                    f"incident {incident.id}: no reminder and no call to others until it ends or gets worse"
                 )
+                self.events.append(replace(said, facts=(fact,)))
 
-    def report_silences(self, requests: Iterable[Request], before: Iterable[Silence]) -> None:
-        """Report who asked for a silence, or ended one, in the threads of the target's open incidents."""
+    def report_silences(
+        self, requests: Iterable[Request], before: Iterable[Silence], after: Iterable[Silence]
+    ) -> None:
+        """Report who asked for a silence, or ended one, in the threads of the target's open incidents.
+
+        `after`: the silences that are in force then.
+        """
+        lasting = {(silence.target, silence.by, silence.until) for silence in after}
         silent = {silence.target for silence in before}
         for request in (request for request in requests if request.verb in ("silence", "unsilence")):
             if request.verb == "silence":
@@ -116,10 +124,13 @@ class _Evaluation:
             if request.verb == "silence":
                 text = message_wording.silenced(request.by, request.until - request.at, request.reason)
                 facts = (f"until {local_time(request.until)}",)
-                command = f"watchdogd unsilence {shlex.quote(request.target)}"
-                advice = (Advice("To end it before:", command),)
+                if (request.target, request.by, request.until) in lasting:
+                    command = f"watchdogd unsilence {shlex.quote(request.target)}"
+                    advice = (Advice("To end the silence now:", command),)
             else:
                 text = message_wording.unsilenced(request.by)
+                wrong = [message_wording.follower(each.incident) for each in about if each.incident]
+                facts = tuple(wrong) or ("nothing is wrong now",)
             self.events.append(
                 IncidentEvent(
                     EventKind.NOTICE,

@@ -206,6 +206,11 @@ def stopped(by: str, reason: str) -> str:
     return _why(f"the watchdog was stopped by {by}, nobody watches now", reason)
 
 
+def started(by: str, seconds: float) -> str:
+    """Return that the watchdog watches again after a stop, which was reported."""
+    return f"the watchdog watches again after {age(seconds)}, stopped by {by} before"
+
+
 def unwatched(begin: float, end: float) -> str:
     """Return for how long nobody watched."""
     return f"nobody watched for {age(end - begin)}, until {local_time(end)}"

@@ -142,6 +142,8 @@ def _message(
     parts.append(_account(worst, now, lines=40))
     for event in group[1:SHOWN]:
         parts += [f"[{word_of(event)}] {_fact(event, routes)}", _account(event, now, lines=8)]
+        if event.kind is EventKind.NOTICE:
+            parts.append("\n".join(_advice(each, rules.command) for each in event.advice))
     parts.append("\n".join(_headline(event, routes) for event in group[SHOWN:]))
     parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
     parts += [_replies(group, rules.command), _watcher(rules, group)]
@@ -231,7 +233,8 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
     What watchdogd is about to do by itself comes last, in case that fails.
     """
     open_now = [event for event in group if event.incident and event.kind in _OPEN]
-    others = [event for event in group if event.kind in (EventKind.NOTICE, EventKind.RESOLVED)]
+    others = [event for event in group if event.kind is EventKind.RESOLVED]
+    others += [event for event in group[:1] if event.kind is EventKind.NOTICE]  # others': below themselves
     will = {each.kind: each.words for event in group for each in event.upcoming if not each.refused}
     told = [each for event in (*open_now, *others) for each in event.advice]
     if open_now and not told:  # to look at it now is what always helps
@@ -295,11 +298,12 @@ def _numbers(events: Iterable[IncidentEvent]) -> list[int]:
 
 
 def _watcher(rules: MessageRules, group: Sequence[IncidentEvent]) -> str:
-    """Say who saw it, and by which check; of what people did nobody wants to know that."""
+    """Say who saw it, and by which check; of what people did, who reports it."""
     event = group[0]
-    if all(each.calm or (each.incident is None and each.label == "INFO") for each in group):
-        return ""
     host = f" on {one_line(rules.host)}" if rules.host else ""
+    if all(each.calm or (each.incident is None and each.label == "INFO") for each in group):
+        about = f"; incident {event.incident.id}" if event.incident else ""
+        return f"Reported by {one_line(rules.name)}{host}{about}"
     about = f" {event.incident.subject}" if event.incident and event.incident.subject else ""
     number = f", incident {event.incident.id}" if event.incident else ""
     verb = "Reported" if event.label == "ACTION" else "Seen"
