@@ -198,7 +198,9 @@ def judge(
     results[0] = _counted(results[0], situation, history)
     status = results[0].status
     if status is not Status.UNKNOWN:
-        history = dataclasses.replace(history, faults=0 if status is Status.OK else history.faults + 1)
+        good = status is Status.OK
+        faults = 0 if good else history.faults + 1
+        history = dataclasses.replace(history, faults=faults, late=history.late and good)
     return history, results
 
 

@@ -74,6 +74,7 @@ class JobHistory:
     `resting`: that switch is cleared, and no job has been seen since.
     `gone`: number of rounds for which the run has been judged as over.
     `faults`: number of rounds for which the verdict on the run has been a fault; unknown ones do not count.
+    `late`: its first job was seen only after it had been reported as never seen, and no fault came since.
     `post_mortems`: what is known of the work and the cause of bad ends, by key.
     """
 
@@ -97,6 +98,7 @@ class JobHistory:
     queue_reported: bool = False
     crashes_reported: bool = False
     faults: int = 0
+    late: bool = False
     post_mortems: Mapping[str, PostMortem] = field(default_factory=dict)
 
     @property
@@ -308,6 +310,7 @@ def _seen(history: JobHistory, jobs: Sequence[Job], now: float) -> JobHistory:
             for raw_id, seen_job in history.observed.items()
             if raw_id in here and _requeued(seen_job, here[raw_id])
         },
+        late=history.late or (bool(jobs) and history.seen_at is None and history.faults > 0),
         seen_at=now if jobs else history.seen_at,
         absent_since=None if jobs else now if history.absent_since is None else history.absent_since,
     )

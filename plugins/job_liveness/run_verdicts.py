@@ -100,7 +100,8 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
         )
         return told.of_kind("leaving").dated(ended)
     newest = situation.newest
-    return ok(situation.running_line()).ending("runs again", f"{situation.noun} {newest.id}")
+    what = "started" if history.late else "runs again"
+    return ok(situation.running_line()).ending(what, f"{situation.noun} {newest.id}")
 
 
 def _resumed(situation: RunSituation, job: Job) -> tuple[Advice, ...]:
@@ -125,7 +126,7 @@ def _waiting(situation: RunSituation, history: JobHistory) -> Result:
     soon = f", starts in about {age(estimate - situation.now)}" if estimate else ", no estimate of its start"
     since = f" for {situation.ago(job.submitted_at)}" if job.submitted_at else ""
     waits = ok(f"nothing runs, job {job.id} waits{since}{reason}{soon}")
-    return waits.ending("queued again", f"waits{reason}, job {job.id}")
+    return waits.ending("queued" if history.late else "queued again", f"waits{reason}, job {job.id}")
 
 
 def _never(situation: RunSituation, history: JobHistory) -> Result:

@@ -149,6 +149,20 @@ def test_a_fault_that_gets_worse_is_one_row_of_bad_results() -> None:
     assert opened.incident.fault_began == START + MINUTE
 
 
+def test_a_fault_that_gets_worse_is_as_severe_since_then() -> None:
+    watch = Watch()
+    watch.rounds(20, FILLING)
+    (worse, *_) = watch.rounds(2, FULL)
+    assert worse.incident is not None
+    assert worse.incident.status_began == START + 21 * MINUTE
+    assert worse.incident.began == START + MINUTE
+    (eased, *_) = [
+        event for event in (*watch.rounds(2, FILLING), *watch.events) if event.kind is EventKind.EASED
+    ]
+    assert eased.incident is not None
+    assert eased.incident.status_began == START + MINUTE
+
+
 HELD = (LIVENESS, warning("job 88 is held").of_kind("never starts"))
 GONE = (LIVENESS, critical("job 88 is gone").of_kind("gone"))
 NOT_SEEN = (LIVENESS, unknown("squeue does not answer"))

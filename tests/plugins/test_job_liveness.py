@@ -15,7 +15,7 @@ from tests.plugins.words import commands_of, text_of
 from watchdogd.batch.endings import Ending
 from watchdogd.batch.models import Job
 from watchdogd.batch.snapshot import Snapshot
-from watchdogd.plugin import SWITCH_LEFT, Advice, Plugin, Progress, Result, Run, Status
+from watchdogd.plugin import SWITCH_LEFT, Advice, Plugin, Progress, Recovery, Result, Run, Status
 from watchdogd.plugins.job_liveness.check import job_liveness
 from watchdogd.system.account import user_name
 
@@ -712,6 +712,15 @@ def test_never_seen_alive(watch: Watch) -> None:
     assert result.facts[0].endswith(" on node[2-3], before this run was watched")
     assert result.facts[1].endswith(" on, no job of it was seen alive")
     assert commands_of(result)[0].startswith("sacct -j 70 ")
+
+
+def test_what_comes_after_it_was_never_seen_does_not_run_again(watch: Watch) -> None:
+    watch.look()
+    assert the(watch.look(after=121)).status is Status.WARNING
+    for _ in range(2):
+        assert the(watch.look(job())).recovery == Recovery("started", "job 88")
+    watch.look(ends=(end(at=watch.now),))
+    assert the(watch.look(job("90", started_at=watch.now))).recovery == Recovery("runs again", "job 90")
 
 
 def test_finished_is_said_once_and_nothing_is_expected(watch: Watch) -> None:

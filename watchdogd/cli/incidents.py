@@ -84,7 +84,7 @@ def _line(incident: Incident, now: float) -> str:
 def _state(incident: Incident, now: float) -> str:
     """Return `open for 2h`, `open for 2h, acknowledged by bob 5m ago`, or `resolved after 2h`."""
     over = incident.resolved_at
-    lasted = format_duration(max(0.0, (now if over is None else over) - incident.opened_at))
+    lasted = format_duration(max(0.0, (now if over is None else over) - incident.began))
     if over is not None:
         return f"resolved after {lasted}"
     if not incident.acknowledged_by:

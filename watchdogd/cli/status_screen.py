@@ -288,7 +288,7 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
     """Return the line of an open incident: its age, who acknowledged it, the check's summary."""
     name = named(incident["check"], incident["subject"], incident.get("target") or "")
     name += " (comes and goes: held back)" if incident.get("flapping") else ""
-    lasted = format_duration(max(now - time_of(incident["opened_at"]), 0.0))
+    lasted = format_duration(max(now - time_of(incident.get("since") or incident["opened_at"]), 0.0))
     state = f"{incident['status']} open for {lasted}"
     if incident.get("acknowledged_by"):
         state += f", acknowledged by {incident['acknowledged_by']}"

@@ -33,6 +33,7 @@ def incident_json(incident: Incident) -> dict[str, Any]:
         "status": incident.status.name,
         "state": incident.state,
         "opened_at": iso(incident.opened_at),
+        "since": iso(incident.began),
         "resolved_at": None if incident.resolved_at is None else iso(incident.resolved_at),
         "summary": incident.summary,
         "target": incident.target,

@@ -53,11 +53,13 @@ def observed(state: CheckState | None, seen: Observation, policy: AlertPolicy, n
     status = result.status
     at = min(seen.at, now)
     fault = "" if status is OK else status.name if status is UNKNOWN else result.kind
-    hard, since, attempts, before, quiet = OK, at, 1, 0, False
+    hard, since, attempts, before, quiet, level_at = OK, at, 1, 0, False, at
     flips: tuple[float, ...] = ()
     incident = None
     if state is not None:
         hard, flips, incident = state.hard, state.flips, state.incident
+        if status is state.status:
+            level_at = at if state.level_at is None else min(state.level_at, at)
         if status is state.status or deviation(hard, status) is deviation(hard, state.status):
             quiet = state.quiet
             if fault == state.fault:
@@ -88,6 +90,7 @@ def observed(state: CheckState | None, seen: Observation, policy: AlertPolicy, n
         result.advice if told else (),
         result.recovery if told else None,
         result.since if status is not OK else None,
+        level_at,
     )
     return after if status is hard else harden(after, policy, now)
 
@@ -98,7 +101,7 @@ def _latest(incident: Incident, result: Result, fault: str, since: float) -> Inc
         return incident if incident.doubt == result.summary else replace(incident, doubt=result.summary)
     if fault != incident.fault:
         began = since if result.since is None else min(since, result.since)
-        incident = replace(incident, fault=fault, turned_at=began, seen_at=since)
+        incident = replace(incident, fault=fault, turned_at=began, seen_at=since, worse_at=None)
     if result.status is incident.status:
         incident = incident.seen_as(result.status, result.summary)
     said = {name: getattr(result, name) for name in ("summary", "details", "facts", "advice")}

@@ -230,7 +230,9 @@ class _Evaluation:
         notified = (
             state.hard if change is EventKind.EASED and incident.notified is not None else incident.notified
         )
-        after = replace(incident, status=state.hard, notified=notified)
+        worse = change is EventKind.WORSE and incident.status is not Status.UNKNOWN and state.dated is None
+        worse_at = state.level_at if worse else None
+        after = replace(incident, status=state.hard, notified=notified, worse_at=worse_at)
         return replace(state, incident=after.seen_as(state.hard, state.summary))
 
     def _opened(self, key: SubjectKey, state: CheckState) -> CheckState:

@@ -126,7 +126,7 @@ def _fault(summary: str) -> str:
 
 def reminder(incident: Incident, now: float, flaps: str = "") -> str:
     """Return that it is still so, and for how long unless the fact says it; `flaps`: see `flapping`."""
-    lasted = now - incident.fault_began
+    lasted = now - incident.status_began
     after = "" if flaps or _says_how_long(incident.summary, lasted) else f" after {age(lasted)}"
     return _later(f"still {incident.status.name}{after}", "REMINDER", incident, flaps)
 

@@ -65,6 +65,7 @@ class Incident:
     `since`: when the fault that opened it began. `seen_at`: when the first result found it.
     `fault`: the fault that it reports now (see CheckState); `turned_at`: when that began, if it reported
         another one before.
+    `worse_at`: when it got as severe as it is now, if that was later and the check does not date it itself.
     `turns`: how many times it turned bad, while it came and went.
     `notified`: the status last announced (None: none was); `notified_as`: all that were announced;
         `notified_faults`: the faults that were.
@@ -107,6 +108,7 @@ class Incident:
     worst: Status | None = None
     worst_summary: str = ""
     turns: int = 1
+    worse_at: float | None = None
 
     @property
     def peak(self) -> tuple[Status, str]:
@@ -124,6 +126,11 @@ class Incident:
     def fault_began(self) -> float:
         """Time at which the fault that it reports now began."""
         return self.began if self.turned_at is None else self.turned_at
+
+    @property
+    def status_began(self) -> float:
+        """Time since which the fault that it reports now is as severe as it is."""
+        return self.fault_began if self.worse_at is None else max(self.worse_at, self.fault_began)
 
     @property
     def began(self) -> float:
@@ -164,6 +171,7 @@ class CheckState:
     `attempts`: how many results in a row, since `since`, found the same; `before`: the others of that row.
     `fault`: what the last result found: its kind, UNKNOWN, or empty if all is well.
     `flips`: times of recent confirmed changes to bad, to detect flapping.
+    `level_at`: since when its results have had the present status.
     `quiet`: a result of the present row asked for no message.
     `dated`: when it began according to the last result.
 
@@ -190,6 +198,7 @@ class CheckState:
     advice: tuple[Advice, ...] = ()
     recovery: Recovery | None = None
     dated: float | None = None
+    level_at: float | None = None
 
     @property
     def began(self) -> float:

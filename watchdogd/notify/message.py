@@ -210,11 +210,12 @@ def _when(event: IncidentEvent, now: float) -> str:
         if worst is not incident.status:
             was = [f"Worst: [{worst.name}] {said}", f"At last: [{incident.status.name}] {incident.summary}"]
         return "\n".join([lasted, *map(one_line, was)])
-    since = incident.fault_began
     if event.flaps:
-        return f"Since {local_time(since)}, on and off."
-    seconds = max(now, event.at) - since
-    return f"Since {local_time(since)}" + (f", for {age(seconds)}." if seconds >= 1 else ".")
+        return f"Since {local_time(incident.fault_began)}, on and off."
+    since = incident.status_began
+    seconds, milder = max(now, event.at) - since, since - incident.fault_began
+    before = f"; before that a WARNING for {age(milder)}" if milder >= 1 else ""
+    return f"Since {local_time(since)}{f', for {age(seconds)}' if seconds >= 1 else ''}{before}."
 
 
 def _promise(group: Sequence[IncidentEvent]) -> str:
