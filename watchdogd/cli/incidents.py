@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from watchdogd.cli.lookup import known_target, store_of
-from watchdogd.cli.output import clean, complain, named, one_line, print_json, print_line, seconds
+from watchdogd.cli.output import clean, complain, named, one_line, print_json, print_line, seconds, terminal
 from watchdogd.daemon.status_file import incident_json
 from watchdogd.errors import WatchdogError
 from watchdogd.home.inbox_submit import submit
@@ -16,11 +16,13 @@ from watchdogd.incidents.models import Incident
 from watchdogd.system.account import own_name
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.system.text import close_to
+from watchdogd.system.times import short_time
 from watchdogd.units import format_duration
-from watchdogd.web.columns import standstills
+from watchdogd.web.columns import standstills, time_of
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable, Mapping
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,29 +58,62 @@ def _list(args: argparse.Namespace) -> int:
         known = open_incidents(home) or {}
         print_json([_json(home, incident, known.get(incident.id, {})) for incident in found])
         return 0
+    marks: dict[int, str] = {}
+    standing: frozenset[tuple[str, str]] = frozenset()
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        last = _last_round(home)
+        marks = _marks(last, [each for each in found if each.resolved_at is None])
+        standing = standstills(last)
     if args.all:
         found.sort(key=lambda incident: incident.opened_at)
     else:
-        standing: frozenset[tuple[str, str]] = frozenset()
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            standing = standstills(_last_round(home))
         found.sort(key=lambda incident: incident.weight_among(standing))
-    for incident in found:
-        print_line(_line(incident, now))
-    if not found:
+    if found:
+        _print(found, marks, now)
+    else:
         print_line("no incidents" if args.all else "no open incidents")
     return 0
+
+
+def _print(found: list[Incident], marks: Mapping[int, str], now: float) -> None:
+    """Print a line for each incident, folded to the terminal's width."""
+    from rich.text import Text
+
+    from watchdogd.cli.status_screen import STYLES, incident_table
+
+    def line(incident: Incident) -> tuple[str, Text]:
+        style = STYLES.get(incident.status.name, "") if incident.resolved_at is None else ""
+        text = Text().append(f"{incident.status.name:8}", style=style)
+        what = f"{named(incident.check, incident.subject, incident.target)}: {one_line(incident.summary)}"
+        return f"#{incident.id:<4}", text.append(
+            f" {_state(incident, now)}{marks.get(incident.id, '')}: {what}"
+        )
+
+    terminal().print(incident_table(map(line, found)))
+
+
+def _marks(last: Mapping[str, Any], found: Iterable[Incident]) -> dict[int, str]:
+    """Return why no message comes of open incidents: `, comes and goes`, `, silenced by bob until 12:40`."""
+    flapping = {each["id"] for each in last["incidents"] if each.get("flapping")}
+    good = {(each["check"], each["subject"] or "") for each in last["checks"] if each["status"] == "OK"}
+    marks = {}
+    for each in found:
+        names = {each.target, each.run, each.check, each.check.rpartition("/")[2]} - {""}
+        said = ""
+        if each.id in flapping:
+            said = ", comes and goes" + (", good just now" if (each.check, each.subject) in good else "")
+        silence = next((one for one in last.get("silences", []) if one["target"] in names), None)
+        if silence:
+            until = short_time(time_of(silence["until"]), time.time())
+            said += f", silenced by {one_line(silence['by'])} until {until}"
+        marks[each.id] = said
+    return marks
 
 
 def _json(home: Home, incident: Incident, known: dict[str, Any]) -> dict[str, Any]:
     """Return an incident as JSON, with what the last round knew, and where its evidence is."""
     said: dict[str, Any] = {name: known[name] for name in ("facts", "advice") if name in known}
     return {**incident_json(incident), **said, "evidence": home.evidence_of(incident.id)}
-
-
-def _line(incident: Incident, now: float) -> str:
-    what = f"{named(incident.check, incident.subject, incident.target)}: {one_line(incident.summary)}"
-    return f"#{incident.id:<4} {incident.status.name:8} {_state(incident, now)}: {what}"
 
 
 def _state(incident: Incident, now: float) -> str:

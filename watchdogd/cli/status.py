@@ -141,7 +141,20 @@ def _life(home: Home, status: dict[str, Any]) -> dict[str, Any]:
         why = str(error.strerror) if error.filename is None else f"{error.filename}: {error.strerror}"
         known = status if why in status.get("troubles", []) else _troubled(status, why)
         return {**known, "alive": alive, "holder": "by its last round" if alive else None}
-    return {"holder": str(holder) if holder else None, "alive": holder is not None and not _stale(status)}
+    starting = {"starting": True, "link": None} if holder and _starting(home, status, holder.job_id) else {}
+    alive = holder is not None and not _stale(status)
+    return {"holder": str(holder) if holder else None, "alive": alive, **starting}
+
+
+def _starting(home: Home, status: dict[str, Any], job_id: str) -> bool:
+    """Return True if whoever watches, as this job of a chain, has not done a round yet: all is as before."""
+    from watchdogd.home import markers
+
+    link, last = status["link"], status["last_round"]
+    if link and job_id and str(link.get("job_id")) != job_id:
+        return True
+    pause = markers.last_pause(home)
+    return bool(last and pause and datetime.fromisoformat(last).timestamp() < pause.end)
 
 
 def _left_behind(home: Home) -> dict[str, Any]:

@@ -230,11 +230,11 @@ def _head(home: Home, status: StatusFile, now: float) -> Iterator[Text]:
     yield line
     if stopped := status.get("stopped"):
         yield Text(_stop(stopped, now))
-    last = status["last_round"]
+    if status["alive"] and status.get("starting"):
+        yield Text("starting: its first round is not done yet", style="cyan")
+    last, old = status["last_round"], status.get("starting") or not status["alive"]
     ago = f"{format_duration(max(now - time_of(last), 0.0))} ago" if last else "never"
-    yield Text(
-        f"last round: {ago}{'; what follows is as it was then' if last and not status['alive'] else ''}"
-    )
+    yield Text(f"last round: {ago}{'; what follows is as it was then' if last and old else ''}")
     if status["link"] and status["holder"]:
         yield Text(one_line(_link(status["link"])))
     for gap in status["gaps"]:
@@ -277,10 +277,15 @@ def _by_weight(status: StatusFile) -> list[Mapping[str, Any]]:
 
 
 def _incidents(incidents: Iterable[Mapping[str, Any]], now: float) -> Table:
-    """Return a line for each incident; what does not fit continues below its text."""
+    """Return a line for each incident."""
+    return incident_table((f"#{each['id']}", _incident(each, now)) for each in incidents)
+
+
+def incident_table(lines: Iterable[tuple[str, Text]]) -> Table:
+    """Return a line for each incident, its number first; what does not fit continues below its text."""
     table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
-    for each in incidents:
-        table.add_row(f"#{each['id']}", _incident(each, now))
+    for number, text in lines:
+        table.add_row(number, text)
     return table
 
 
