@@ -147,19 +147,19 @@ def handle(job: Job) -> str:
 def describe_end(end: Ending) -> str:
     """Return an end in a line below the first, with its time and nodes."""
     at = f" at {local_time(end.ended_at)}" if end.ended_at else ""
-    return f"job {end.id} {fate(end, PostMortem())}{at}{on_nodes(end.nodes)}"
+    return f"{fate(end, PostMortem())}{at}{on_nodes(end.nodes)}"
 
 
 def fate(end: Ending, found: PostMortem) -> str:
     """Return an end for a first line: how, after how long, and why or where.
 
-    Examples: `FAILED (exit 1) after 7h: GPU out of memory on rank 12, node n3`; `cancelled by its owner alice
-    after 21s`.
+    Examples: `job 4711 FAILED (exit 1) after 7h: GPU out of memory on rank 12, node n3`; `job 329 cancelled
+    by its owner alice after 21s`.
     """
     after = f" after {age(end.lasted)}" if end.lasted is not None else " before it started"
     owner = "its owner " if end.cancelled_by_owner else ""
     how = f"cancelled by {owner}{end.cancelled_by}" if end.cancelled_by else _PLAIN.get(end.how, end.how)
-    line, cause = f"{how}{after}", "" if end.cancelled_by else found.cause
+    line, cause = f"job {end.id} {how}{after}", "" if end.cancelled_by else found.cause
     if not cause:
         broken = broken_node(end, found)
         return line + (f", on {broken}" if broken else "")
@@ -168,11 +168,6 @@ def fate(end: Ending, found: PostMortem) -> str:
 
 _PLAIN = {"TIMEOUT": "TIMEOUT (its time limit)"}
 """Ends whose word alone would not be understood."""
-
-
-def numbered(fact: str, end: Ending) -> str:
-    """Return a first line's fact about an ended job, with the job's number last."""
-    return f"{fact}, job {end.id}"
 
 
 def broken_node(end: Ending, found: PostMortem) -> str:

@@ -128,9 +128,9 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
             )
     for seen_job in lost_jobs(situation, history).values():
         why = situation.snapshot.endings_trouble or "accounting has no end of it"
-        gone = f"its {situation.noun} is gone, not known how it ended, {next_one}"
+        gone = f"{situation.noun} {seen_job.id} is gone, not known how it ended, {next_one}"
         found = str(history.post_mortems.get(seen_job.key, ""))
-        was = f"it was {situation.noun} {seen_job.id}{on_nodes(seen_job.nodes)}"
+        was = f"it ran{on_nodes(seen_job.nodes)}" if seen_job.nodes else ""
         yield notice(gone).saying(was, waiting, "" if situation.process else why, found)
 
 
@@ -157,7 +157,7 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
         how += f" of {node}"
     waits = "waits to start" if job.reason in ("", "BeginTime") else f"waits ({job.reason})"
     goes_on = waits if job.waiting else f"runs again{on_nodes(job.nodes)}"
-    line = f"requeued{_ran(seen_job, end)}{how}, {goes_on}, job {job.id}"
+    line = f"job {job.id} was requeued{_ran(seen_job, end)}{how}, {goes_on}"
     ran = f"it ran{on_nodes(seen_job.nodes)}" if seen_job.nodes else ""
     why = replace(found, cause="") if found.kind == "requeued" else found  # the first line says that
     earlier = situation.advice("To see its earlier attempts:", "earlier", job)

@@ -36,7 +36,6 @@ from watchdogd.plugins.job_liveness.liveness_wording import (
     fate,
     fix_of,
     jobs_are,
-    numbered,
     on_nodes,
     reason_of,
     submitted_as,
@@ -72,7 +71,7 @@ def _strange(situation: RunSituation) -> Result:
     """Report a job in an unknown state, if nothing else is running, without guessing."""
     job = situation.strange[0]
     why = f" ({job.reason})" if job.reason else ""
-    line = f"job state not known: {job.state}{why}, {situation.noun} {job.id}"
+    line = f"{situation.noun} {job.id} is {job.state}{why}, job state not known"
     fact = "a state that this watchdogd does not know"
     return unknown(line).saying(fact, advice=situation.advice("To see what Slurm says:", "look", job))
 
@@ -93,7 +92,7 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
     stays = all(job.leaving for job in situation.running)
     if stays and situation.now - ended > situation.limits.completing_for:
         job = situation.newest
-        held = f"ended, but has held its nodes for {situation.ago(ended)}, job {job.id}"
+        held = f"job {job.id} has ended, but has held its nodes for {situation.ago(ended)}"
         told = warning(held).saying(
             f"job {job.id} is {job.state}{on_nodes(job.nodes)}",
             advice=[Advice(f"Ask the cluster's administrators to look at {job.nodes or 'its nodes'}.")],
@@ -126,7 +125,7 @@ def _waiting(situation: RunSituation, history: JobHistory) -> Result:
     soon = f", starts in about {age(estimate - situation.now)}" if estimate else ", no estimate of its start"
     since = f" for {situation.ago(job.submitted_at)}" if job.submitted_at else ""
     waits = ok(f"nothing runs, job {job.id} waits{since}{reason}{soon}")
-    return waits.ending("queued" if history.late else "queued again", f"waits{reason}, job {job.id}")
+    return waits.ending("queued" if history.late else "queued again", f"job {job.id} waits{reason}")
 
 
 def _never(situation: RunSituation, history: JobHistory) -> Result:
@@ -296,7 +295,7 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
 
 def _ended_before(situation: RunSituation, history: JobHistory, last: Ending) -> Result:
     """Report a run of which no job was seen alive, whose last one had ended before it was watched."""
-    line = numbered(f"{_how_far(situation, last)}, nothing is queued", last)
+    line = f"{_how_far(situation, last)}, nothing is queued"
     finish, again = _finish(situation.run.name, done=last.well), _submitted(situation, last.raw_id)
     told = warning(line).saying(
         f"{describe_end(last)}, before this run was watched",
@@ -370,7 +369,7 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     if last.well:
         far = situation.run.progress
         short = far is not None and far.done is not None and far.total is not None and far.done < far.total
-        line = numbered(f"{_how_far(situation, last)}, nothing is queued", last)
+        line = f"{_how_far(situation, last)}, nothing is queued"
         told = warning(line).saying(
             *_last_lines(history), advice=[again, finish] if short else [finish, again]
         )
@@ -379,13 +378,11 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     facts = ("nothing else runs or waits", found.work, *_last_lines(history))
     if last.cancelled_by:
         say = warning if last.cancelled_by_owner else critical
-        told = say(numbered(fate(last, found), last)).saying(*facts, advice=[again, finish])
+        told = say(fate(last, found)).saying(*facts, advice=[again, finish])
         return told if last.ended_at is None else told.dated(last.ended_at)
     doubt = "" if last.complete else situation.snapshot.endings_trouble or "accounting has no end of it"
     unsure = f"not known who cancelled it: {doubt}" if doubt and last.state == "CANCELLED" else ""
-    told = critical(numbered(fate(last, found), last)).saying(
-        unsure, *facts, advice=[*_restart(found, again), finish]
-    )
+    told = critical(fate(last, found)).saying(unsure, *facts, advice=[*_restart(found, again), finish])
     gone = accusing(
         told if last.ended_at is None else told.dated(last.ended_at), last, found, situation.snapshot.backend
     )

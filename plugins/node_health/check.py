@@ -241,19 +241,12 @@ def to_exclude(
 def _exclusion(name: str, found: Sequence[SuspectNode], subject: str) -> Result:
     nodes = ",".join(suspect.node for suspect in found)
     line = f"more than one job failed on each of {', '.join(suspect.node for suspect in found[:5])}"
-    last = found[0].jobs[-3:]
     if len(found) == 1:
-        line = f"{len(found[0].jobs)} jobs failed on {found[0].node}: {'; '.join(map(_numbered, last))}"
+        line = f"{len(found[0].jobs)} jobs failed on {found[0].node}: {', '.join(found[0].jobs[-3:])}"
     details = "\n".join(f"{suspect.node}: {', '.join(suspect.jobs)}" for suspect in found)
     suspects = tuple(Suspect("job", f"failed under {each.jobs[-1]}", SURE, node=each.node) for each in found)
     told = warning(line, subject=subject, details=details)
     return replace(told, suspects=suspects).saying(f"jobs of {name}", advice=[node_checks.leave_out(nodes)])
-
-
-def _numbered(ended: str) -> str:
-    """Return `FAILED (exit 1), job 329` for `329 FAILED (exit 1)`."""
-    job, _, how = ended.partition(" ")
-    return f"{how}, job {job}"
 
 
 _FRESH = 60.0

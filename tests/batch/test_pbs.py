@@ -104,8 +104,7 @@ def test_runs_then_fails_as_its_history_tells(played: Pbs) -> None:
     played.play("history", {"88.batch": OVER})
     gone = played.look()
     assert gone.status is Status.CRITICAL
-    assert gone.summary.startswith("FAILED (exit 2) after")
-    assert gone.summary.endswith(", job 88.batch")
+    assert gone.summary.startswith("job 88.batch FAILED (exit 2) after")
 
 
 def test_without_history_it_is_gone_after_a_while_and_nobody_knows_how(played: Pbs) -> None:

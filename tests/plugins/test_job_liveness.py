@@ -259,7 +259,7 @@ def test_completing_for_too_long(watch: Watch) -> None:
     assert the(watch.look(job(state="COMPLETING"))).status is Status.OK
     result = the(watch.look(job(state="COMPLETING"), after=1000))
     assert result.status is Status.WARNING
-    assert result.summary == "ended, but has held its nodes for 16m40s, job 88"
+    assert result.summary == "job 88 has ended, but has held its nodes for 16m40s"
 
 
 def test_what_has_nodes_and_does_nothing_there_is_counted_apart(watch: Watch) -> None:
@@ -308,7 +308,7 @@ def test_a_state_that_nobody_knows_is_unknown_and_not_taken_for_running(watch: W
     watch.look(job())
     (result,) = watch.look(job(state="HIBERNATING", reason="Cooling"))
     assert result.status is Status.UNKNOWN
-    line = "job state not known: HIBERNATING (Cooling), job 88"
+    line = "job 88 is HIBERNATING (Cooling), job state not known"
     assert result.summary.startswith(line)
     assert (result.metrics["running"].value, commands_of(result)) == (0, ["scontrol show job 88"])
     watch.press()
@@ -408,7 +408,7 @@ def test_gone_with_exit_code_once_two_sources_agree(watch: Watch) -> None:
     watch.look(job())
     result = the(watch.look(ends=(end(at=START + 90),)))
     assert result.status is Status.CRITICAL
-    assert result.summary == "FAILED (exit 3) after 6m30s, job 88"
+    assert result.summary == "job 88 FAILED (exit 3) after 6m30s"
     assert " on node[2-3]" in text_of(result)
     assert result.trigger == "on_gone"
 
@@ -439,7 +439,7 @@ def test_no_other_job_is_asked_for_where_somebody_cancelled_this_one(
 def test_a_job_that_its_owner_cancelled_is_said_so_first(watch: Watch) -> None:
     watch.look(job())
     result = the(watch.look(ends=(end(at=START + 90, state="CANCELLED", exit_code=0, cancelled_by="alice"),)))
-    assert result.summary == "cancelled by its owner alice after 6m30s, job 88"
+    assert result.summary == "job 88 cancelled by its owner alice after 6m30s"
     assert result.run_state == "gone"
 
 
@@ -448,7 +448,7 @@ def test_a_job_that_its_owner_cancelled_before_it_started_is_a_warning(watch: Wa
     fields = {"state": "CANCELLED", "exit_code": 0, "started_at": None, "nodes": ""}
     result = the(watch.look(ends=(end("89", at=START + 90, cancelled_by="alice", **fields),)))
     assert (result.status, result.kind) == (Status.WARNING, "cancelled")
-    assert result.summary == "cancelled by its owner alice before it started, job 89"
+    assert result.summary == "job 89 cancelled by its owner alice before it started"
     assert watch.look(ends=())[0].summary == result.summary
 
 
@@ -457,12 +457,12 @@ def test_who_cancelled_it_may_be_known_later(watch: Watch) -> None:
     cancelled = end("89", at=START + 90, state="CANCELLED", exit_code=None, started_at=None, nodes="")
     away = "sacct: accounting storage is away"
     first = the(watch.look(ends=(cancelled,), endings_trouble=away))
-    assert (first.status, first.summary) == (Status.CRITICAL, "CANCELLED before it started, job 89")
+    assert (first.status, first.summary) == (Status.CRITICAL, "job 89 CANCELLED before it started")
     assert first.facts[0] == f"not known who cancelled it: {away}"
     known = dataclasses.replace(cancelled, exit_code=0, cancelled_by="alice")
     later = the(watch.look(ends=(known,)))
     assert later.status is Status.WARNING
-    assert later.summary == "cancelled by its owner alice before it started, job 89"
+    assert later.summary == "job 89 cancelled by its owner alice before it started"
     again = the(watch.look(ends=(cancelled,), endings_trouble=away))
     assert again.summary == later.summary
 
@@ -544,7 +544,7 @@ def test_a_failed_node_that_accounting_knows_is_told_at_once(watch: Watch, state
     watch.look(job())
     gone = the(watch.look(ends=(end(at=START + 90, state=state, exit_code=0),)))
     assert gone.status is Status.CRITICAL
-    assert gone.summary == f"{state} after 6m30s, job 88"
+    assert gone.summary == f"job 88 {state} after 6m30s"
 
 
 def test_the_cause_is_sought_in_the_jobs_own_output_and_told_once_in_the_first_line(
@@ -560,8 +560,8 @@ def test_the_cause_is_sought_in_the_jobs_own_output_and_told_once_in_the_first_l
     watch.look(job(nodes="n3"))
     theirs: dict[str, Any] = {"outputs": (str(errors), str(output)), "nodes": "n3", "exit_code": 1}
     gone = the(watch.look(ends=(end(at=START + 90, **theirs),)))
-    said, why = "FAILED (exit 1) after 6m30s", "GPU out of memory on rank 12, node n3"
-    assert gone.summary == f"{said}: {why}, job 88"
+    said, why = "job 88 FAILED (exit 1) after 6m30s", "GPU out of memory on rank 12, node n3"
+    assert gone.summary == f"{said}: {why}"
     assert "out of memory" not in "".join(gone.facts)
     assert "iteration 1,243 was reached" in gone.facts
 
@@ -573,7 +573,7 @@ def test_output_of_an_earlier_job_tells_no_cause(watch: Watch, tmp_path: Path) -
     watch.look(job())
     outputs = (str(old), str(tmp_path / "none"), "/dev/null")
     gone = the(watch.look(ends=(end(at=START + 90, outputs=outputs),)))
-    assert gone.summary == "FAILED (exit 3) after 6m30s, job 88"
+    assert gone.summary == "job 88 FAILED (exit 3) after 6m30s"
 
 
 @pytest.mark.parametrize(
@@ -644,7 +644,7 @@ def test_last_job_ended_well(watch: Watch) -> None:
     watch.look(job())
     result = the(watch.look(ends=(end(at=START + 90, state="COMPLETED", exit_code=0),)))
     assert result.status is Status.WARNING
-    assert result.summary == "COMPLETED after 6m30s, nothing is queued, job 88"
+    assert result.summary == "job 88 COMPLETED after 6m30s, nothing is queued"
     assert commands_of(result)[0] == "watchdogd finish run-17"
 
 
@@ -654,7 +654,7 @@ def test_what_ended_well_says_how_far_it_is(watch: Watch, done: float, first: st
     progress = Progress(done=done, total=1000.0, unit="iteration")
     watch.run = dataclasses.replace(watch.run, progress=progress)
     result = the(watch.look(ends=(end(at=START + 90, state="COMPLETED", exit_code=0),)))
-    assert result.summary == f"COMPLETED after 6m30s, at iteration {done:,g}/1,000, nothing is queued, job 88"
+    assert result.summary == f"job 88 COMPLETED after 6m30s, at iteration {done:,g}/1,000, nothing is queued"
     assert commands_of(result)[0].startswith(first)
 
 
@@ -672,14 +672,14 @@ def test_the_one_that_ran_is_told_not_those_cancelled_with_it(watch: Watch) -> N
         end(at=START + 90),
         end("89", at=START + 91, state="CANCELLED", exit_code=0, started_at=None, cancelled_by="alice"),
     )
-    assert the(watch.look(ends=ends)).summary.startswith("FAILED")
+    assert the(watch.look(ends=ends)).summary.startswith("job 88 FAILED")
 
 
 def test_of_jobs_that_end_together_the_one_that_started_last_is_told(watch: Watch) -> None:
     watch.look(job("88"), job("95", started_at=START - 100))
     fields: dict[str, Any] = {"at": START + 90, "state": "CANCELLED", "exit_code": 0, "cancelled_by": "alice"}
     result = the(watch.look(ends=(end("95", started_at=START - 100, **fields), end("88", **fields))))
-    assert result.summary == "cancelled by its owner alice after 3m10s, job 95"
+    assert result.summary == "job 95 cancelled by its owner alice after 3m10s"
 
 
 def test_a_job_that_squeue_never_saw(watch: Watch) -> None:
@@ -707,7 +707,7 @@ def test_never_seen_alive(watch: Watch) -> None:
     before = end("70", at=START - 9000, started_at=START - 9300, exit_code=1)
     result = the(watch.look(ends=(before,), after=121))
     assert result.status is Status.WARNING
-    assert result.summary == "FAILED (exit 1) after 5m, nothing is queued, job 70"
+    assert result.summary == "job 70 FAILED (exit 1) after 5m, nothing is queued"
     assert result.facts[0].startswith("job 70 FAILED (exit 1) after 5m at ")
     assert result.facts[0].endswith(" on node[2-3], before this run was watched")
     assert result.facts[1].endswith(" on, no job of it was seen alive")
@@ -834,7 +834,7 @@ def test_restart_is_told_once(watch: Watch) -> None:
     results = watch.look(job("90", started_at=START + 95), waiting(tasks=6), ends=ends)
     assert the(results).status is Status.OK
     (said,) = notices(results)
-    assert said.startswith("NODE_FAIL after 6m30s, went on as job 90\n6 jobs are waiting\n")
+    assert said.startswith("job 88 NODE_FAIL after 6m30s, went on as job 90\n6 jobs are waiting\n")
     assert notices(watch.look(job("90", started_at=START + 95), ends=ends)) == []
 
 
@@ -869,7 +869,7 @@ def test_an_end_that_nobody_tells(watch: Watch) -> None:
     watch.look(job())
     assert notices(watch.look(job("90"))) == []
     (said,) = notices(watch.look(job("90")))
-    assert said.startswith("its job is gone, not known how it ended, went on as job 90\nit was job 88")
+    assert said.startswith("job 88 is gone, not known how it ended, went on as job 90\nit ran on ")
     assert notices(watch.look(job("90"))) == []
 
 
@@ -882,7 +882,7 @@ def test_a_task_that_ended_well_is_no_news(watch: Watch) -> None:
 def test_requeue_under_the_same_id(watch: Watch) -> None:
     watch.look(job())
     (said,) = notices(watch.look(waiting("88", "BeginTime")))
-    assert said.startswith("requeued after about 6m, waits to start, job 88\nit ran on node[2-3]\n")
+    assert said.startswith("job 88 was requeued after about 6m, waits to start\nit ran on node[2-3]\n")
     assert notices(watch.look(waiting("88", "BeginTime"))) == []
     assert notices(watch.look(job(started_at=watch.now))) == []
 
@@ -891,11 +891,11 @@ def test_requeue_with_the_end_that_accounting_knows(watch: Watch) -> None:
     watch.look(job())
     attempt = end(at=START + 90, state="NODE_FAIL", exit_code=0)
     (said,) = notices(watch.look(waiting("88", "BeginTime"), attempts=(attempt,)))
-    assert said.startswith("requeued after 6m30s: NODE_FAIL, waits")
+    assert said.startswith("job 88 was requeued after 6m30s: NODE_FAIL, waits")
     assert notices(watch.look(job(nodes="node3", started_at=watch.now + 55))) == []
     attempt = end(at=watch.now + 30, state="NODE_FAIL", started_at=watch.now - 5, nodes="node3")
     (said,) = notices(watch.look(waiting("88", "BeginTime"), attempts=(attempt,)))
-    assert ": NODE_FAIL (exit 3) of node3, waits to start, job 88\n" in said
+    assert ": NODE_FAIL (exit 3) of node3, waits to start\n" in said
 
 
 @pytest.mark.parametrize("started", [START - 9000, None])
@@ -905,7 +905,7 @@ def test_what_accounting_says_of_another_attempt_is_not_taken_for_this_one(
     watch.look(job())
     attempt = end(at=START + 90, state="REQUEUED", started_at=started)
     (said,) = notices(watch.look(waiting("88", "BeginTime"), attempts=(attempt,)))
-    assert said.startswith("requeued after about 6m")
+    assert said.startswith("job 88 was requeued after about 6m")
 
 
 def test_each_fault_of_a_run_is_of_a_kind(watch: Watch) -> None:
@@ -999,7 +999,7 @@ def test_an_end_with_a_successor_that_waits_is_one_notice(watch: Watch, state: s
     results = watch.look(waiting("90", "Resources"), ends=ended)
     assert the(results).status is Status.OK
     (said,) = notices(results)
-    assert said.startswith(state)
+    assert said.startswith(f"job 88 {state}")
     assert "after 6m30s, goes on as job 90\n" in said
     assert notices(watch.look(waiting("90", "Resources"), ends=ended, after=3600)) == []
 
@@ -1055,7 +1055,7 @@ def test_a_het_job_is_one_job(watch: Watch) -> None:
     assert notices(watch.look(parts[1], ends=half)) == []
     ends = (*half, end("89", id="88+1", state="OUT_OF_MEMORY", exit_code=0, nodes="n[4-5]"))
     result = the(watch.look(ends=ends))
-    assert result.summary.startswith("OUT_OF_MEMORY after")
+    assert result.summary.startswith("job 88 OUT_OF_MEMORY after")
     assert "on n1,n[4-5]" in text_of(result)
     assert sum("job 88 OUT_OF_MEMORY" in fact for fact in result.facts) == 1
 
@@ -1142,7 +1142,7 @@ def test_what_comes_of_a_crash_loop_is_told_anew(watch: Watch) -> None:
     assert (the(results).status, the(results, "crashes").status) == (Status.OK, Status.CRITICAL)
     last = end("93", at=watch.now + 30, started_at=watch.now, exit_code=1)
     results = watch.look(ends=(*ends, last))
-    assert the(results).summary.startswith("FAILED")
+    assert the(results).summary.startswith("job 93 FAILED")
     assert (the(results, "crashes").status, the(results, "crashes").quiet) == (Status.OK, True)
 
 

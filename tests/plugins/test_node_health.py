@@ -182,7 +182,7 @@ def test_candidates_are_ready_to_paste_and_forgotten_in_time() -> None:
     seen = Snapshot(600.0, (), endings=ends, users=frozenset({"bob"}))
     [result] = to_exclude(GPUS, RUN, seen, known)
     assert (result.status, result.subject) == (Status.WARNING, "exclude")
-    assert result.summary == "2 jobs failed on cn04: NODE_FAIL (exit 1), job 1; BOOT_FAIL (exit 1), job 2"
+    assert result.summary == "2 jobs failed on cn04: 1 NODE_FAIL (exit 1), 2 BOOT_FAIL (exit 1)"
     assert (result.facts, commands_of(result)) == (("jobs of run-17",), ["sbatch --exclude=cn04 ..."])
     assert [each.node for each in result.suspects] == ["cn04"]
     assert [each.subject for each in to_exclude(GPUS, None, seen, NodeHealthState())] == ["exclude tr11"]

@@ -173,7 +173,7 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
 
     # gone by a fault of its node: its script is submitted again, once, elsewhere, and is the run's
     (watch.folder / "poison").touch()
-    watch.wait_told("[CRITICAL] glide: FAILED", "uncorrectable ECC error on rank 5")
+    watch.wait_told("[CRITICAL] glide: job", "uncorrectable ECC error on rank 5")
     bad = watch.wait_told("--exclude=", lines=r"\s*sbatch ").partition("--exclude=")[2].split()[0]
     watch.wait_told(f"uncorrectable ECC error on rank 5, node {bad}", lines="")
     again = watch.wait_done("resubmit ", "is submitted")

@@ -76,10 +76,10 @@ def test_ends_in_words() -> None:
     assert over([ended("88")], "88").text.startswith("job 88 ended well after 90s, at ")
     bad = over([ended("88", "FAILED", 3)], "88")
     assert bad.status is Status.CRITICAL
-    assert bad.text.startswith("FAILED (exit 3) after 90s on node1, job 88, at ")
+    assert bad.text.startswith("job 88 FAILED (exit 3) after 90s on node1, at ")
     tasks = [ended(f"88_{task}", "TIMEOUT" if task > 2 else "COMPLETED") for task in range(1, 10)]
     many = over(tasks, "88").text
-    assert many.startswith("7 of 9 tasks of its job did not end well: TIMEOUT after 90s on node1, 88_3, ")
+    assert many.startswith("7 of 9 tasks of job 88 did not end well: 88_3 TIMEOUT after 90s on node1, ")
     assert "and 2 more" in many
 
 
@@ -87,7 +87,7 @@ def test_a_job_that_its_owner_cancelled_is_a_warning() -> None:
     cancelled = replace(ended("88", "CANCELLED"), cancelled_by="alice")
     meant = over([cancelled], "88")
     assert meant.status is Status.WARNING
-    assert meant.text.startswith("cancelled by its owner alice after 90s on node1, job 88, at ")
+    assert meant.text.startswith("job 88 cancelled by its owner alice after 90s on node1, at ")
     assert over([replace(cancelled, cancelled_by="bob")], "88").status is Status.CRITICAL
     assert over([cancelled, ended("88_2", "FAILED", 3)], "88").status is Status.CRITICAL
 

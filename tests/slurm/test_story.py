@@ -236,8 +236,8 @@ def test_the_story_of_a_run(team: Team) -> None:
 
     # 7. one more job ends with 3, and nothing runs or waits after it
     last = team.train(body="sleep 3; echo 'torch.OutOfMemoryError: CUDA out of memory.'; exit 3")
-    gone = team.wait_told("[CRITICAL] run-17: FAILED (exit 3) after", within=3 + fault)
-    assert gone.splitlines()[0].endswith(f": GPU out of memory, job {last}")
+    gone = team.wait_told(f"[CRITICAL] run-17: job {last} FAILED (exit 3) after", within=3 + fault)
+    assert gone.splitlines()[0].endswith(": GPU out of memory")
     assert gone.count("out of memory") == 1
     team.train()
     wait_until(lambda: team.count("[RESOLVED] run-17") == 2, 60 + fault, "the run is back")

@@ -47,12 +47,12 @@ def evening(tmp_path_factory: pytest.TempPathFactory) -> PageContent:
     [
         "glide-xl: stalled, 81,240/105,000 (77%) iterations, +81,239",
         "lost 5h: gone 5h",
-        "- 5h: FAILED (exit 1) after 9h: GPU out of memory on rank 7, job 329",
+        "- 5h: job 329 FAILED (exit 1) after 9h: GPU out of memory on rank 7",
         "moe-3b: running, 548,500/900,000 (61%) iterations, +101,887, 10d left (9d18h to 10d)",
         "unwatched for 1h30m",
         "scratch inodes: 99% used, 548,500 free, full in 9h",
         "Incidents: 5 new, 1 resolved, 4 open",
-        "- 7 [CRITICAL] llama-7b: FAILED (exit 1) after 9h: GPU out of memory on rank 7, job 329 "
+        "- 7 [CRITICAL] llama-7b: job 329 FAILED (exit 1) after 9h: GPU out of memory on rank 7 "
         "(for 5h, acknowledged by bob)",
     ],
 )

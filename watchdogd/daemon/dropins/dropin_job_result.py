@@ -49,7 +49,7 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResu
     for job in jobs:
         reason = pending_reasons.judge(job.reason, job.state)
         if job.waiting and reason.wait is not pending_reasons.Wait.PASSES:
-            never = f"its job never starts: {reason.why} ({job.reason}), job {job.handle}"
+            never = f"job {job.handle} never starts: {reason.why} ({job.reason})"
             sentence = reason.sentence if reason.by_admin else as_owner(reason.sentence, job)
             fix = Advice(sentence, reason.fix.format(id=shlex.quote(job.handle)))
             return JobResult(Status.WARNING, never, (fix,))
@@ -62,8 +62,8 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResu
     waits = f"job {job_id} waits ({why})"
     since_when = min((job.submitted_at for job in jobs if job.submitted_at), default=now)
     if now - since_when > max(every, PATIENCE):
-        late = f"its job has waited for {age(now - since_when)} ({why}), none is submitted beside it"
-        return JobResult(Status.WARNING, f"{late}, job {job_id}", (_estimate(job_id),), since_when)
+        late = f"job {job_id} has waited for {age(now - since_when)} ({why}), none is submitted beside it"
+        return JobResult(Status.WARNING, late, (_estimate(job_id),), since_when)
     return JobResult(Status.OK, waits)
 
 
@@ -82,10 +82,10 @@ def over(endings: Sequence[Ending], job_id: str) -> JobResult:
     meant = all(ending.cancelled_by_owner for ending in failed)
     status = Status.WARNING if meant else Status.CRITICAL
     if len(endings) == 1:
-        return JobResult(status, f"{_how(failed[0])}, job {job_id}, at {local_time(last)}")
-    some = ", ".join(f"{_how(ending)}, {ending.id}" for ending in failed[:_SHOWN])
+        return JobResult(status, f"job {job_id} {_how(failed[0])}, at {local_time(last)}")
+    some = ", ".join(f"{ending.id} {_how(ending)}" for ending in failed[:_SHOWN])
     more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
-    how_many = f"{len(failed)} of {len(endings)} tasks of its job did not end well"
+    how_many = f"{len(failed)} of {len(endings)} tasks of job {job_id} did not end well"
     return JobResult(status, f"{how_many}: {some}{more}, at {local_time(last)}")
 
 

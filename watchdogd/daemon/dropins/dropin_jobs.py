@@ -232,7 +232,7 @@ def _follow(
     elif now - known.seen < PATIENCE:
         return JobResult(Status.OK, f"job {job_id} left the queue; how it ended is not known yet")
     else:
-        why = f"gone, not known how it ended, job {job_id}"
+        why = f"job {job_id} is gone, not known how it ended"
         word, tail = JobResult(Status.UNKNOWN, why), ""
     known.end, known.job = End(word.status, word.text, tail), None
     return None
