@@ -185,7 +185,7 @@ def test_a_cancelled_one_is_told_with_who_did_it(slurm: Cluster, home: Home) -> 
 
 def test_one_that_never_starts_is_told_and_none_is_submitted_beside_it(slurm: Cluster, home: Home) -> None:
     script = Follower(slurm, home, "cron.every-5s/never.slurm", job("true", "-p small", "--time=9-00:00:00"))
-    never = script.until("(PartitionTimeLimit), job ")
+    never = script.until("never starts: ", "(PartitionTimeLimit)")
     assert never.status is Status.WARNING
     assert never.advice[0].command.startswith(f"scontrol update JobId={script.job} ")
     for later in (10.0, 20.0, 30.0):
