@@ -169,16 +169,7 @@ def test_py_spy_without_the_right_to_attach_says_so(start: Start) -> None:
     with tempfile.TemporaryDirectory() as folder:  # where anybody can run it
         os.chmod(folder, 0o755)
         copy = shutil.copy(tool(), folder)
-        words = [
-            "setpriv",
-            "--reuid=65534",
-            "--clear-groups",
-            copy,
-            "dump",
-            "--json",
-            "--pid",
-            str(start(TRAINING)),
-        ]
+        words = ["setpriv", "--reuid=65534", "--clear-groups", copy, "dump", "--pid", str(start(TRAINING))]
         told = subprocess.run(words, capture_output=True, text=True, check=False)
     trouble = pyspy.read(told.stdout, told.stderr).trouble
     assert trouble is not None, told.stderr

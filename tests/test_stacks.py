@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from pathlib import Path
 
 import pytest
 
 from watchdogd.home.layout import Home
-from watchdogd.parsers.stack_models import Frame, StackDump, Thread
+from watchdogd.parsers import pyspy
+from watchdogd.parsers.stack_models import Frame, StackDump
 from watchdogd.plugin import Job
 from watchdogd.stacks import stack_collection, stack_folding, stack_summary
 from watchdogd.stacks.stack_folding import Process
@@ -28,20 +28,10 @@ COMPUTE = "    forward (model.py:{})\n" + RUN
 
 
 def dump(frames: str, others: str = "") -> StackDump:
-    """A process; `others` are further threads, each with a line `Thread N`."""
-    parts = re.split(r"^Thread (\d+).*\n", f"Thread 9\n{frames}{others}", flags=re.MULTILINE)[1:]
-    threads = [
-        Thread(number, int(number), "MainThread" if number == "9" else "", tuple(_frames(text)))
-        for number, text in zip(parts[::2], parts[1::2], strict=True)
-    ]
-    return StackDump(9, tuple(threads))
-
-
-def _frames(text: str) -> list[Frame]:
-    matches = re.finditer(r"^ +(\S.*?) \(([^():]*):?(\d*)\)$", text, re.MULTILINE)
-    return [
-        Frame(name, file, int(line) if line else None) for name, file, line in (m.groups() for m in matches)
-    ]
+    (found,) = pyspy.read(
+        f'Process 9: python train.py\nThread 9 (idle): "MainThread"\n{frames}{others}'
+    ).dumps
+    return found
 
 
 def rank(number: int, *samples: str, per_node: int = 8) -> Process:

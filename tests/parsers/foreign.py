@@ -104,7 +104,7 @@ n1:77:77 [0] NCCL INFO Using network IB 10.0.0.1<0>
 \x1b[31mFATAL\x1b[0m core dumped: Segmentation fault (core dumped)
 number of skipped iterations: 3 | global batch size: 512 | tokens per second: 1,234.5
 """
-DMESG = """2026-11-28T10:11:12,250000+00:00 NVRM: Xid (PCI:0000:9b:00): 79, pid=77, GPU has fallen off the bus.
+DMESG = """[Sat Nov 28 10:11:12 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=77, GPU has fallen off the bus.
 2026-11-28T10:11:12,123456+01:00 NVRM: Xid (PCI:0000:9b:00): 48, DBE
 [  12.3] amdgpu 0000:c1:00.0: amdgpu: 3 uncorrectable hardware errors detected in umc block
 """
@@ -126,7 +126,13 @@ QSTAT = """Job Id: 12[].srv
     array_state_count = Queued:3 Running:1
 """
 PBS = '{"Jobs": {"12.srv": {"Job_Name": "tr4", "job_state": "F", "Exit_status": 271, "qtime": "x"}}}'
-SPY = (
+SPY = """Process 77: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 77 (active+gil): "MainThread"
+    step (train.py:12)
+"""
+SPY_JSON = (
     '[{"pid": 77, "thread_id": 1, "thread_name": "M", "active": true, "frames": [{"name": "f", "line": 3}]}]'
 )
 FAULT = """{"run": "tr4", "host": "n1", "time": 1795800000.5, "pid": 77, "rank": 3}
@@ -378,6 +384,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "stacks of a probe": (stack_collection._taken, json.dumps({"run": "tr4", "node": "n1", "text": PARTS})),
     "faulthandler": (faulthandler.handed, FAULT),
     "py-spy": (pyspy.read, SPY),
+    "py-spy json": (pyspy.read, SPY_JSON),
     "ras": (
         lambda text: nccl_ras.accused(nccl_ras.read(text)),
         ras.text(
@@ -513,15 +520,18 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     ),
     "kernel": (kernel_log.read, DMESG + sample("kernel.txt")),
     "amd json": _gpus(amd_smi.read, "amd-metric.json"),
+    "amd text": _gpus(amd_smi.read, "amd-metric.txt"),
     "amd monitor": _gpus(amd_smi.read, "amd-monitor-ecc.txt"),
     "rocm json": _gpus(rocm_smi.read, "rocm-all.json"),
+    "rocm blocks": _gpus(rocm_smi.read, "rocm-blocks.txt"),
     "rocm table": _gpus(rocm_smi.read, "rocm-concise-node.txt"),
     "rocm errors": _gpus(rocm_smi.read, "rocm-ras.txt"),
+    "rocm csv": _gpus(rocm_smi.read, "rocm.csv"),
     "nvidia q": _gpus(nvidia_smi.read, "nvidia-q.txt"),
     "nvidia table": _gpus(nvidia_smi.read, "nvidia-table.txt"),
     "nvidia mig": _gpus(nvidia_smi.read, "nvidia-table-mig.txt"),
     "nvidia csv": (
-        nvidia_smi.read,
+        lambda text: nvidia_smi.read(text, ("index", "power.draw", "memory.total")),
         "index, power.draw [W], memory.total [MiB]\n0, 61.20 W, 81559 MiB\n",
     ),
     "node": (

@@ -20,6 +20,12 @@ def test_each_event_once_and_none_of_the_application_or_of_switches() -> None:
     assert (lost.bus, lost.xid) == ("0000:91:00", 79)
 
 
+def test_dates_of_dmesg_are_local() -> None:
+    (event,) = kernel_log.read("[Sun Feb  8 16:24:18 2026] NVRM: Xid (PCI:0000:9b:00): 48, pid=1, DBE\n")
+    assert event.at == datetime(2026, 2, 8, 16, 24, 18).astimezone().timestamp()
+    assert event.text == "Xid 48: pid=1, DBE"
+
+
 @pytest.mark.parametrize("offset", ["+00:00", "-05:00", "+12:45", "-0330", "Z"])
 def test_dates_of_dmesg_have_the_offset_of_their_node(offset: str) -> None:
     (event,) = kernel_log.read(

@@ -1,4 +1,4 @@
-"""nvidia-smi's output: the table, -q, CSV, and the lines with which it gives up."""
+"""nvidia-smi's output: the table, -q, CSV, -L, and the lines with which it gives up."""
 
 from __future__ import annotations
 
@@ -114,21 +114,58 @@ def test_what_the_driver_asks_for_and_how_the_fabric_stands(lines: str, recovery
     assert (gpu.recovery, gpu.fabric) == (recovery, fabric)
 
 
-def test_csv() -> None:
+def test_csv_with_header_and_units() -> None:
     text = (
-        "index, uuid, name, pci.bus_id, utilization.gpu [%], power.draw [W], power.limit [W], temperature.gpu, memory.used [MiB]\n"
-        f"0, {UUIDS[0]}, L4, 00000000:01:00.0, 38 %, 25.02 W, 72.00 W, 32, 575 MiB\n"
-        f"1, {UUIDS[1]}, L4, 00000000:02:00.0, [N/A],[Unknown Error], 72.00 W, 33, 12 MiB\n"
-        f"2, {UUIDS[2]}, L4, 00000000:03:00.0, 55 %, [Unknown Error], [N/A], 34, [Not Supported]\n"
-        f"3, {UUIDS[3]}, L4, 00000000:04:00.0, [GPU is lost], [GPU is lost], [GPU is lost], 65, 12 MiB\n"
+        "uuid, name, utilization.gpu [%], memory.used [MiB], pci.bus_id, serial, index, remapped_rows.pending,"
+        " clocks_event_reasons.hw_slowdown\n"
+        f"{UUIDS[1]}, NVIDIA L4, 38 %, 575 MiB, 00000000:01:00.0, [N/A], 1, Yes, Active\n"
+        f"{UUIDS[0]}, NVIDIA L4, [N/A], 12 MiB, 00000000:02:00.0, [N/A], 0, No, Not Active\n"
     )
-    first, dead, doubtful, lost = nvidia_smi.read(text).gpus
-    assert (first.index, first.uuid, first.bus) == (0, UUIDS[0], "00000000:01:00.0")
-    assert (first.utilisation, first.power_w, first.power_cap_w) == (38.0, 25.02, 72.0)
-    assert (first.temperature_c, first.vram_used) == (32.0, 575 * MIB)
-    assert (dead.utilisation, dead.trouble) == (None, "Unknown Error")
-    assert (doubtful.trouble, doubtful.doubts) == ("", ("power.draw: Unknown Error",))
-    assert (lost.trouble, lost.utilisation) == ("GPU is lost", None)
+    first, second = nvidia_smi.read(text).gpus
+    assert (first.index, first.uuid, first.utilisation, first.vram_used) == (1, UUIDS[1], 38.0, 575 * MIB)
+    assert (first.remap_pending, first.throttled) == (True, ("hw slowdown",))
+    assert (second.index, second.utilisation, second.remap_pending, second.throttled) == (0, None, False, ())
+
+
+def test_csv_without_header_by_the_fields_asked_for() -> None:
+    asked = ("name", "uuid", "power.draw", "temperature.gpu", "utilization.gpu", "memory.used", "memory.free")
+    text = (
+        f"Tesla V100, {UUIDS[0]}, 66.92, 33, 13, 445, 32055\nTesla V100, {UUIDS[1]}, 48.1, 31, 0, 5, 32495\n"
+    )
+    first, second = nvidia_smi.read(text, asked).gpus
+    assert (first.power_w, first.temperature_c, first.utilisation) == (66.92, 33.0, 13.0)
+    assert (first.vram_total, second.index) == (32500 * MIB, 1)
+
+
+def test_csv_without_header_by_the_looks_of_its_cells() -> None:
+    text = (
+        f"0, RTX A6000, {UUIDS[0]}, [Unknown Error], [Unknown Error], [Unknown Error], 300.00 W, 6 MiB, 49140 MiB\n"
+        f"1, RTX A6000, {UUIDS[1]}, 32, [Unknown Error], 25.02 W, 300.00 W, 7 MiB, 49140 MiB\n"
+        f"2, RTX A6000, {UUIDS[2]}, 34, 55 %,[Unknown Error], 300.00 W, 8 MiB, 49140 MiB\n"
+    )
+    dead, doubtful, other = nvidia_smi.read(text, ("index", "uuid")).gpus
+    assert dead.trouble == "Unknown Error"
+    assert (doubtful.trouble, doubtful.doubts) == ("", ("utilization.gpu: Unknown Error",))
+    assert (doubtful.temperature_c, doubtful.power_w, doubtful.power_cap_w) == (32.0, 25.02, 300.0)
+    assert (other.utilisation, other.vram_used, other.vram_total) == (55.0, 8 * MIB, 49140 * MIB)
+
+
+def test_of_several_samples_the_last_counts() -> None:
+    text = (
+        "timestamp, index, temperature.gpu, utilization.gpu [%], fan.speed [%]\n"
+        "2026/11/28 08:09:00.110, 0, 65, 97 %, 75 %\n"
+        "2026/11/28 08:09:15.114, 0, [GPU is lost], [GPU is lost], [GPU is lost]\n"
+    )
+    (gpu,) = nvidia_smi.read(text).gpus
+    assert (gpu.trouble, gpu.utilisation) == ("GPU is lost", None)
+    asked = ("utilization.gpu", "utilization.encoder")
+    (gpu,) = nvidia_smi.read("12, 0\n[Unknown Error], [Unknown Error]\n", asked).gpus
+    assert gpu.trouble == "Unknown Error"
+
+
+@pytest.mark.parametrize("cell", ["N/A", "[N/A]", "[Not Supported]"])
+def test_one_column_that_is_not_told(cell: str) -> None:
+    assert nvidia_smi.read(f"{cell}\n", ("temperature.memory",)).gpus == (Gpu(0),)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +214,7 @@ def test_no_driver_is_said_in_the_tools_words(line: str) -> None:
         ("Failed to initialize NVML: Driver/library version mismatch\n", "version mismatch"),
         ("Failed to initialize NVML: Unknown Error\n", "NVML: Unknown Error"),
         ('Field "memory.junk" is not a valid field to query.\n\n', "memory.junk"),
+        (f"gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n{UUIDS[0]}, 4, /a, b, 8 MiB\n", "processes"),
         ("index, utilization.gpu [%]\n0, 5 %, 7\n", "0, 5 %, 7"),
         (f"0, {UUIDS[0]}, NVIDIA L4, 100, 0, 1947, 124.09, 38\n", "124.09, 38"),
         ("Segmentation fault\n", "Segmentation fault"),
@@ -274,3 +312,19 @@ def test_mig_devices_of_q() -> None:
 def test_all_gpus_need_a_reset() -> None:
     readout = nvidia_smi.read("NVML: GPU requires reset\n")
     assert (readout.gpus, readout.complete) == ((Gpu(trouble="GPU requires reset"),), False)
+
+
+def test_csv_of_remapped_rows() -> None:
+    text = "gpu_bus_id, remapped_rows.correctable, remapped_rows.pending, remapped_rows.failure\n"
+    first, second = nvidia_smi.read(text + "00000000:1A:00.0, 0, 1, 0\n00000000:2A:00.0, 3, No, Yes\n").gpus
+    assert (first.bus, first.remap_pending, first.remap_failed) == ("00000000:1A:00.0", True, False)
+    assert (second.remap_pending, second.remap_failed) == (False, True)
+
+
+def test_csv_with_the_bits_of_what_slows_a_gpu_down() -> None:
+    text = "index, clocks_event_reasons.active, ecc.errors.uncorrected.volatile.dram, ecc.errors.uncorrected.volatile.sram\n"
+    hot, capped = nvidia_smi.read(
+        text + "0, 0x0000000000000068, 2, 1\n1, 0x0000000000000004, 0, [N/A]\n"
+    ).gpus
+    assert hot.throttled == ("hw slowdown", "sw thermal slowdown", "hw thermal slowdown")
+    assert (hot.ecc_volatile, capped.throttled, capped.ecc_volatile) == (3, (), 0)

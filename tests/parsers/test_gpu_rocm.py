@@ -1,4 +1,4 @@
-"""rocm-smi's output, from version 1.4 to 7.2: tables and JSON."""
+"""rocm-smi's output, from version 1.4 to 7.2: tables, blocks, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -43,6 +43,20 @@ def test_the_oldest_form_has_no_memory_and_tells_no_utilisation() -> None:
     assert (second.utilisation, second.power_w, second.power_cap_w) == (100.0, 171.5, 225.0)
 
 
+def test_partitions_of_a_board_are_devices_of_one_board() -> None:
+    readout = rocm_smi.read(sample("rocm-showhw.txt"))
+    assert readout.counts == (2, 4)
+    assert [gpu.partition for gpu in readout.gpus] == [0, 1, 0, 1]
+
+
+def test_blocks_take_the_number_where_another_key_says_na() -> None:
+    first, second, third = rocm_smi.read(sample("rocm-blocks.txt")).gpus
+    assert (first.power_w, first.bus) == (341.0, "0000:C1:00.0")
+    assert first.vram == pytest.approx(75.02, abs=0.01)
+    assert (second.power_w, second.vram, second.trouble) == (None, 0.0, "")
+    assert third.power_w == 96.5
+
+
 def test_ras_counters_are_summed_over_the_blocks() -> None:
     first, second = rocm_smi.read(sample("rocm-ras.txt")).gpus
     assert first.ecc_uncorrectable == 3
@@ -80,6 +94,13 @@ def test_a_register_full_of_ones_is_no_reading() -> None:
     assert (gpu.vram_used, gpu.vram_total, gpu.vram) == (None, 68702699520, None)
 
 
+def test_csv_by_the_names_of_its_columns() -> None:
+    apu, card = rocm_smi.read(sample("rocm.csv")).gpus
+    assert (apu.power_w, apu.vram_used, apu.vram) == (17.0, 511442944, None), "a carve-out is no memory"
+    assert (card.power_w, card.utilisation) == (288.5, 97.0)
+    assert card.vram == pytest.approx(50.0, abs=0.01)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -100,6 +121,7 @@ def test_no_driver_is_said_in_the_tools_words(text: str) -> None:
         ('{"card0": {"GPU use (%)": 1' + "0" * 5000 + "}}\n", "cannot be read"),
         ("", "nothing"),
         ("GPU  Temp  AvgPwr  GPU%\n0    31.0c  5W\n", "0    31.0c  5W"),
+        ("device,GPU use (%)\ncard0,1,2,3\n", "card0,1,2,3"),
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, line: str) -> None:

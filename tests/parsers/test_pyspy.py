@@ -1,4 +1,4 @@
-"""py-spy's dumps, and its reasons for having none."""
+"""py-spy's dumps in all the forms that are met, and its reasons for having none."""
 
 from __future__ import annotations
 
@@ -7,14 +7,100 @@ import json
 import pytest
 
 from watchdogd.parsers import pyspy
-from watchdogd.parsers.stack_models import Frame, StackDump, Thread
+from watchdogd.parsers.stack_models import Frame, StackDump
 
-WAITS = json.dumps(
-    [{"pid": 7, "thread_id": 1, "thread_name": "MainThread", "frames": [{"name": "f", "line": 3}]}]
+WAITS = """Process 4242: /opt/env/bin/python -u train.py --config big.toml
+Python v3.11.9 (/opt/env/bin/python3.11)
+
+Thread 4242 (active): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:2806)
+    wrapper (torch/distributed/c10d_logger.py:81)
+    train_step (train.py:210)
+    <module> (train.py:331)
+Thread 4300 (idle): "Thread-1 (_pin)"
+    wait (threading.py:331)
+"""
+NATIVE = """Thread 77 (idle): "MainThread"
+    0x7f0a12345678 (libcuda.so.550.54)
+    pthread_cond_timedwait
+    std::function<void ()>::operator() (libtorch_cpu.so)
+    gloo::transport::tcp::Buffer::waitRecv (libtorch_cpu.so)
+    0x7f0a00000001 (?)
+    next_batch (loader.py:88)
+    ...
+"""
+RAY = (
+    "Stack dump for alice    31001  0.2  0.1 1751000 151000 pts/2  Sl   10:48   0:01 ray_worker\n"
+    "Thread 0x7F4AA0000700 (active)\n\t flush (ray/profiling.py:97)\n\t run (threading.py:864)\n\n"
+    "Stack dump for alice    31002  0.2  0.1 1751000 151000 pts/2  Sl   10:48   0:01 ray_worker\n"
+    "Thread 0x7FB6D0000700 (idle)\n\t main_loop (ray/worker.py:1005)\n"
 )
 SAMPLE_WARNING = (
     "[2026-03-01T20:07:50.03Z WARN  py_spy] Failed to get stack trace from {}: Failed to suspend process\n"
 )
+
+
+def the(text: str) -> StackDump:
+    (dump,) = pyspy.read(text).dumps
+    return dump
+
+
+def test_the_plain_form() -> None:
+    dump = the(WAITS)
+    assert dump.pid == 4242
+    main, other = dump.threads
+    assert (main.id, main.os_id, main.name) == ("4242", 4242, "MainThread")
+    assert main.frames[0] == Frame("all_reduce", "torch/distributed/distributed_c10d.py", 2806)
+    assert [str(frame) for frame in main.frames[2:]] == [
+        "train_step (train.py:210)",
+        "<module> (train.py:331)",
+    ]
+    assert other.name == "Thread-1 (_pin)"
+
+
+def test_native_frames() -> None:
+    frames = the(NATIVE).threads[0].frames
+    assert [(frame.function, frame.file, frame.line) for frame in frames] == [
+        ("0x7f0a12345678", "libcuda.so.550.54", None),
+        ("pthread_cond_timedwait", "", None),
+        ("std::function<void ()>::operator()", "libtorch_cpu.so", None),
+        ("gloo::transport::tcp::Buffer::waitRecv", "libtorch_cpu.so", None),
+        ("0x7f0a00000001", "", None),
+        ("next_batch", "loader.py", 88),
+    ]
+
+
+def test_several_processes_and_a_first_stack_that_was_cut() -> None:
+    cut, whole = pyspy.read("    broadcast (x/c10d.py:3)\n    main (refit.py:4)\n\n\n" + WAITS).dumps
+    assert (cut.pid, len(cut.threads[0].frames)) == (None, 2)
+    assert whole == the(WAITS)
+
+
+def test_ray_tells_the_process_in_the_words_of_ps() -> None:
+    assert [(dump.pid, len(dump.threads)) for dump in pyspy.read(RAY).dumps] == [(31001, 1), (31002, 1)]
+
+
+def test_lost_line_breaks_and_lost_headers() -> None:
+    joined = " ".join(line.strip() for line in WAITS.splitlines() if line)
+    assert the(joined) == the(WAITS)
+    bare = the(WAITS.partition("\n\n")[2])
+    assert (bare.pid, bare.main) == (None, the(WAITS).main)
+
+
+def test_a_dump_within_another_log() -> None:
+    log = f"[2026-01-29 13:12:37 TP1] watchdog timeout (timeout=300)\n   retrying (1 of 3)\n\n{WAITS}"
+    assert the(log).threads == the(WAITS).threads
+
+
+def test_variables_of_the_frames_are_no_frames() -> None:
+    text = WAITS.replace(
+        "    train_step", "        Arguments:\n            batch: <Batch (64)>\n    train_step"
+    )
+    assert the(text) == the(WAITS)
+
+
+def test_colours_are_removed() -> None:
+    assert the(WAITS.replace("all_reduce", "\x1b[32mall_reduce\x1b[0m")) == the(WAITS)
 
 
 @pytest.mark.parametrize("before", ["", "[2026-03-01T20:07:50Z WARN  py_spy] slow\n"])
@@ -68,6 +154,7 @@ def test_json(before: str) -> None:
             "native",
             "Failed to merge native and python frames (Have 1 native and 2 python)",
         ),
+        ("Error: Not a tty (os error 25)", "not a terminal", "Not a tty (os error 25)"),
         (
             "Error : Failed to suspend process\nReason : ERROR_WAIT_1 (os error 731)\nReason : ERROR_WAIT_1",
             "suspend",
@@ -83,6 +170,11 @@ def test_json(before: str) -> None:
             "Error: Failed to find python version from target process\n\nStack backtrace:\n   0: anyhow",
             "not python",
             "Failed to find python version from target process",
+        ),
+        (
+            SAMPLE_WARNING.format(9) * 3 + "py-spy> done. Samples: 10 Errors: 900",
+            "suspend",
+            "900 errors for 10",
         ),
         ("Error: the moon is full", "unknown", "the moon is full"),
     ],
@@ -112,8 +204,7 @@ def test_what_makes_no_sense_has_no_dumps(text: str) -> None:
 
 
 def test_the_main_thread() -> None:
-    threads = tuple(Thread(str(each), each, frames=(Frame("f", "a.py", each),)) for each in (8, 9))
-    numbered = StackDump(9, threads)
+    numbered = the("Process 9: python\nThread 8 (idle)\n    a (a.py:1)\nThread 9 (idle)\n    b (b.py:2)\n")
     assert numbered.main is not None
     assert numbered.main.id == "9"
     assert StackDump(9).main is None

@@ -65,13 +65,14 @@ def needed(number: Number | None) -> Number:
     return number
 
 
-def moment(text: str) -> float | None:
-    """Return seconds since the epoch of an ISO 8601 time, which is local without an offset.
+def moment(text: str, form: str = "") -> float | None:
+    """Return seconds since the epoch of an ISO 8601 time, or one in strptime's `form`; local without offset.
 
     A leap second counts as the one before. None where it is no time, or beyond the clock's range.
     """
     text = _LEAP.sub(":59", text.strip())
     try:
-        return datetime.fromisoformat(text).timestamp()
+        at = datetime.strptime(text, form).astimezone() if form else datetime.fromisoformat(text)
+        return at.timestamp()
     except (ValueError, OverflowError, OSError):
         return None

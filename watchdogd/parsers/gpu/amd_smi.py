@@ -1,11 +1,20 @@
-"""amd-smi, all versions: `metric --json`, `static --json` and the table of `monitor`.
+"""amd-smi, all versions: `metric`, `static` and `list` as text, JSON or CSV, `monitor`, and its own table.
 
-Forms as printed by amd-smi 24 to 27. Warnings may stand before the JSON, ROCm 7 wraps the list in `gpu_data`,
-a value is a number, a `{"value", "unit"}` or "N/A". The exit code may be 2 with valid JSON.
+Forms as printed by amd-smi 24 to 27. Warnings and watch's banner may stand before the JSON, several documents
+may follow one another (the last one counts), ROCm 7 wraps the list in `gpu_data`, a value is a number, a
+`{"value", "unit"}` or "N/A". The exit code may be 2 with valid JSON. The boxes that it prints when asked for
+nothing (ROCm 7), and `--csv`:
+
+| 0000:0c:00.0    AMD Instinct MI300X | 13 %     60 °C   0           734/750 W |
+|   0       0       2        SPX/NPS1 | 98 %       N/A        184976/196592 MB |
+
+    gpu,gfx_activity,umc_activity,vcn_activity,socket_power,hotspot,mem,total_uncorrectable_count
+    0,97,43,"['N/A', 'N/A']",687,71,52,0
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -13,9 +22,60 @@ from dataclasses import replace
 from typing import Any
 
 from watchdogd.errors import UnreadableError
-from watchdogd.parsers.gpu import values
+from watchdogd.parsers.gpu import rocm_smi, values
 from watchdogd.parsers.gpu.models import CARVE_OUT, Gpu, Readout
-from watchdogd.system.number import digits
+from watchdogd.parsers.gpu.values import Facts
+from watchdogd.system.number import count, digits
+
+_FIRST = re.compile(
+    r"\|\s*([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)\s+([^|\s]++(?: ++[^|\s]++)*?)\s*+\|"
+    r"\s*(?:N/A|\S+ %)\s+(N/A|\S+ \S*C)\s+(\S+)\s+(?:([\d.]+|N/A)(?:/([\d.]+|N/A))? W|N/A)\s*\|",
+    re.IGNORECASE,
+)
+_SECOND = re.compile(
+    r"\|\s*(\d+)\s+\S+\s+\S+\s+[^\s|]++\s*+\|\s*(N/A|\S+ %)\s+\S+(?: %)?\s+"
+    r"(?:([^\s/]++)/\s*([^\s/]++) ([KMGT]B)|N/A)\s*\|"
+)
+
+
+def _boxes(lines: Sequence[str]) -> dict[int, Facts]:
+    """Read the boxes, two lines for each GPU; processes follow in a box of their own."""
+    found: dict[int, Facts] = {}
+    first: Facts = {}
+    for line in lines:
+        if match := _FIRST.fullmatch(line):
+            names = ("bdf", "asic/market_name", "hotspot_temperature", "double_ecc", "power", "power_cap")
+            first = {name: cell for name, cell in zip(names, match.groups(), strict=True) if cell}
+        elif first and (match := _SECOND.fullmatch(line)):
+            facts = {**first, "gfx": match[2]}
+            if match[5]:
+                facts |= {"vram_used": f"{match[3]} {match[5]}", "vram_total": f"{match[4]} {match[5]}"}
+            found[digits(match[1])], first = facts, {}
+    return found
+
+
+def _csv_rows(lines: Sequence[str]) -> dict[int, Facts]:
+    """Read `--csv` of metric, monitor, static and list: a line for each GPU, the last of several samples.
+
+    Raise UnreadableError, with the line, if a line does not fit its header, or for a list of processes.
+    """
+    found: dict[int, Facts] = {}
+    header: list[str] = []
+    for line in lines:
+        names = line.strip().lower().split(",")
+        if "gpu" in names[:2] and len(names) > 1:
+            header = names
+            if "pid" in names:
+                raise UnreadableError("amd-smi lists processes here, not the state of GPUs")
+        elif header and "," in line:
+            cells = next(csv.reader([line]))
+            if len(cells) != len(header):
+                raise UnreadableError(f"a line of amd-smi --csv does not fit its header: '{line[:200]}'")
+            facts = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+            if (index := count(facts.pop("gpu"))) is not None:
+                found[index] = facts
+    return found
+
 
 _ABSENT = re.compile(
     r"driver not initialized|not found in modules|unable to detect any gpu|driver_not_loaded"
@@ -54,8 +114,14 @@ ecc_uncorrectable  count  (?:ecc/)?total_uncorrectable_count  double_(?:bit_)?ec
 
 
 def read(text: str) -> Readout:
-    """Return the GPUs in one output. Raise UnreadableError, with the line, if it is not this tool's."""
-    sources = (_json(text), _monitor(values.lines(text)))
+    """Return the GPUs in one output; that of `--rocm-smi` is read as rocm-smi's.
+
+    Raise UnreadableError, with the line, if it is not this tool's.
+    """
+    if "ROCm System Management Interface" in text:
+        return rocm_smi.read(text)
+    lines = values.lines(text)
+    sources = (_json(text), _text(lines), _monitor(lines), _boxes(lines), _csv_rows(lines))
     return values.readout("amd-smi", text, sources, _gpu, _ABSENT)
 
 
@@ -129,6 +195,24 @@ def _flat(entry: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
             yield from _flat(inner, f"{above}{name}/")
         elif not isinstance(inner, list):
             yield above + name, str(inner)
+
+
+def _text(lines: Sequence[str]) -> dict[int, values.Facts]:
+    """Read indented `NAME: value` lines below `GPU: 0`; skip the continuation lines of wrapped lists."""
+    found: dict[int, values.Facts] = {}
+    index: int | None = None
+    path: list[str] = []
+    for line in lines:
+        name, colon, cell = line.strip().partition(":")
+        depth = (len(line) - len(line.lstrip())) // 4
+        if line.startswith("GPU:") and (number := count(cell)) is not None:
+            index, path = number, []
+            found.setdefault(index, {})
+        elif index is not None and colon and depth and re.fullmatch(r"\w+", name):
+            path = [*path[: depth - 1], name.lower()]
+            if cell.strip():
+                found[index]["/".join(path)] = cell.strip()
+    return found
 
 
 def _monitor(lines: Sequence[str]) -> dict[int, values.Facts]:

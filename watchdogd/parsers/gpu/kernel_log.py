@@ -93,7 +93,8 @@ _OFF = "it has fallen off the bus"
 _APART = 600.0
 """Seconds after which the same message counts as a new event."""
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[,.](\d{1,6})([+-]\d\d:?\d\d|Z)")
-_STAMP = re.compile(r"\s*(?:\[\s*[\d.]+\]|\S+\s*:\S+\s*:)")
+_CTIME = re.compile(r"\[\w{3} (\w{3} +\d+ \d\d:\d\d:\d\d \d{4})\]")
+_STAMP = re.compile(r"\s*(?:\[\s*[\d.]+\]|\S+\s*:\S+\s*:|\[\w{3} \w{3} +\d)")
 _REST = re.compile(r"NVRM: (?:\(PCI ID.*|installed in this system.*|fallen off the bus.*)$")
 
 
@@ -199,9 +200,13 @@ def _amd(line: str) -> DriverEvent | None:
 
 
 def _time(line: str) -> float | None:
-    """Return seconds since the epoch, from `dmesg --time-format iso`; None for uptimes."""
-    match = _ISO.search(line)
-    return moment(f"{match[1]}.{match[2].ljust(6, '0')[:6]}{match[3]}") if match else None
+    """Return seconds since the epoch, from `dmesg --time-format iso` or `dmesg -T`; None for uptimes."""
+    if match := _ISO.search(line):
+        return moment(f"{match[1]}.{match[2].ljust(6, '0')[:6]}{match[3]}")
+    if match := _CTIME.search(line):
+        text = " ".join(match[1].split())
+        return moment(text, "%b %d %H:%M:%S %Y")
+    return None
 
 
 def same_bus(bus: str, other: str) -> bool:

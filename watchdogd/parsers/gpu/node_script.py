@@ -66,7 +66,7 @@ _ADVICE = (
     ("permission|required groups", "give the user access to the GPU's devices"),
     ("no module named|cannot open shared object|command not found", "install it anew"),
 )
-_READERS = {"nvidia-smi": nvidia_smi.read, "amd-smi": amd_smi.read, "rocm-smi": rocm_smi.read}
+_READERS = {"nvidia-smi": nvidia_smi, "amd-smi": amd_smi, "rocm-smi": rocm_smi}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _tool(answers: Sequence[_Answer]) -> tuple[Readout, str]:
             troubles.append(f"{answer.tool} hangs: `{answer.asked[:60]}` did not answer in time")
             continue
         try:
-            readout = _READERS[answer.tool](answer.text)
+            readout = _read(answer)
         except UnreadableError as error:
             troubles.append(f"{error}; {_advice(str(error), answer.tool)}")
         else:
@@ -160,3 +160,9 @@ def _advice(trouble: str, tool: str) -> str:
     """Return what to do if a tool lists no GPUs."""
     known = (words for said, words in _ADVICE if re.search(said, trouble, re.IGNORECASE))
     return next(known, f"run {tool} there by hand")
+
+
+def _read(answer: _Answer) -> Readout:
+    if answer.tool == "nvidia-smi":
+        return nvidia_smi.read(answer.text, FIELDS if "--query-gpu" in answer.asked else ())
+    return amd_smi.read(answer.text) if answer.tool == "amd-smi" else rocm_smi.read(answer.text)

@@ -115,8 +115,8 @@ _RESET = re.compile(r"\s*(?:NVML: |Failed to initialize NVML: )?(GPU requires re
 _INFOROM = re.compile(r"warning: (inforom is corrupted) at gpu ([0-9a-f:.]+)", re.IGNORECASE)
 
 
-def read(text: str) -> Readout:
-    """Return the GPUs in one output.
+def read(text: str, asked: Sequence[str] = ()) -> Readout:
+    """Return the GPUs in one output; `asked` are the fields of --query-gpu, for CSV without a header.
 
     A GPU that has fallen off the bus is returned with `trouble`; it may hide others. Raise UnreadableError,
     with the line, if there is nothing about GPUs: driver and library do not match, no permission.
@@ -124,7 +124,7 @@ def read(text: str) -> Readout:
     lines = values.lines(text)
     lost = tuple(_lost(match) for line in lines if (match := _HANDLE.search(line)))
     rest = [line for line in lines if not _HANDLE.search(line)]
-    found = _gpus(rest)
+    found = _gpus(rest, asked)
     if not lost and not (found and found.gpus):
         lost = tuple(Gpu(trouble=match[1]) for line in lines if (match := _RESET.fullmatch(line)))
     if lost:
@@ -138,14 +138,14 @@ def read(text: str) -> Readout:
     raise UnreadableError(f"nvidia-smi says nothing of GPUs: '{said or values.first_line(text)}'")
 
 
-def _gpus(lines: Sequence[str]) -> Readout | None:
+def _gpus(lines: Sequence[str], asked: Sequence[str]) -> Readout | None:
     if nvidia_smi_q.fits(lines):
         return nvidia_smi_q.read(lines)
     if any(_row(line) for line in lines):
         return _read_table(lines)
     if any(_BLIND.match(line) or _ABSENT.search(line) for line in lines):
         return None
-    return nvidia_smi_csv.read(lines)
+    return nvidia_smi_csv.read(lines, asked)
 
 
 def _lost(match: re.Match[str]) -> Gpu:

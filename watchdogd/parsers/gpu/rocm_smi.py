@@ -1,6 +1,6 @@
-"""rocm-smi 1.4 to 7.2: JSON of `--show...` options, the concise table, and --showrasinfo.
+"""rocm-smi 1.4 to 7.2: the concise table, `--show...` blocks, --showhw, --showrasinfo, JSON and CSV.
 
-All formats become named cells for each card. The exit code means nothing: it is
+All formats become named cells for each card, whatever option printed them. The exit code means nothing: it is
 0 without a driver, and 2 with good data.
 """
 
@@ -23,6 +23,7 @@ _ABSENT = re.compile(
     r"|no (?:amd )?gpus? (?:devices? )?(?:found|detected|specified)",
     re.IGNORECASE,
 )
+_BLOCK = re.compile(r"GPU\[(\d+)\]\s*:\s*+(.+?):\s+(.*)")
 _RAS_TITLE = re.compile(r"GPU\[(\d+)\]\s*:\s*RAS INFO", re.IGNORECASE)
 _RAS_ROW = re.compile(r"\s*(\w+)\s+(?!DISABLED)[A-Z]+\s+\d+\s+(\d+)")
 _CARD = re.compile(r"card(\d+)")
@@ -49,7 +50,7 @@ ecc_uncorrectable  count  ras uncorrectable
 def read(text: str) -> Readout:
     """Return the GPUs in one output. Raise UnreadableError, with the line, if it is not this tool's."""
     lines = values.lines(text)
-    sources = (_json(text), _table(lines), _ras(lines))
+    sources = (_json(text), _csv(lines), _table(lines), _blocks(lines), _ras(lines))
     found = values.readout("rocm-smi", text, sources, _gpu, _ABSENT)
     return replace(found, complete=_complete(text)) if found.gpus else found
 
@@ -92,8 +93,23 @@ def _json(text: str) -> dict[int, values.Facts]:
     }
 
 
+def _csv(lines: Sequence[str]) -> dict[int, values.Facts]:
+    """Read `device,...` and a line for each card; several such tables may follow one another."""
+    found: dict[int, values.Facts] = defaultdict(dict)
+    header: list[str] = []
+    for line in lines:
+        cells = [cell.strip() for cell in line.split(",")]
+        if cells[0] == "device":
+            header = cells[1:]
+        elif header and (match := _CARD.fullmatch(cells[0])):
+            if len(cells) - 1 > len(header):
+                raise UnreadableError(f"a line of rocm-smi --csv has too many cells: '{line[:200]}'")
+            found[digits(match[1])].update(zip(header, cells[1:], strict=False))
+    return found
+
+
 def _table(lines: Sequence[str]) -> dict[int, values.Facts]:
-    """Read the concise table: columns named by the header, cells two blanks apart."""
+    """Read the concise table and --showhw: columns named by the header, cells two blanks apart."""
     found: dict[int, values.Facts] = defaultdict(dict)
     header: list[str] = []
     for line in lines:
@@ -104,6 +120,17 @@ def _table(lines: Sequence[str]) -> dict[int, values.Facts]:
             if len(cells) != len(header):
                 raise UnreadableError(f"a line of rocm-smi's table does not fit its header: '{line[:200]}'")
             found[digits(cells[0])].update(zip(header[1:], cells[1:], strict=True))
+    return found
+
+
+def _blocks(lines: Sequence[str]) -> dict[int, values.Facts]:
+    """Read `GPU[0] : Name: value` of any --show option; values may contain colons."""
+    found: dict[int, values.Facts] = defaultdict(dict)
+    for line in lines:
+        if (match := _BLOCK.match(line)) and not line.startswith("ERROR"):
+            facts = found[digits(match[1])]
+            if values.is_absent(facts.get(name := match[2].rstrip(), "")):
+                facts[name] = match[3].strip()
     return found
 
 
