@@ -718,6 +718,17 @@ def test_a_silence_that_was_ended_in_the_same_round_is_told_without_how_to_end_i
     assert told[-1].facts == ("[CRITICAL] fast/disk_quota: 98 % full",)
 
 
+def test_what_was_worse_during_a_silence_is_told_after_it() -> None:
+    watch = Watch()
+    watch.rounds(2, FILLING)
+    watch.order("silence", target="fast", until=watch.now + HOUR)
+    assert watch.rounds(3, FULL) + watch.rounds(3, FILLING) == []
+    (told,) = watch.order("unsilence", target="fast") or watch.round(FILLING)
+    assert told.summary == "still WARNING after 8m, was CRITICAL meanwhile: 91 % full"
+    (again,) = watch.round(FILLING, after=5 * HOUR)
+    assert again.kind is EventKind.REMINDER
+
+
 def test_unsilence_ends_it_at_once() -> None:
     watch = Watch()
     watch.order("silence", target="fast", until=watch.now + HOUR)

@@ -93,7 +93,7 @@ def test_filled_by_inodes_is_critical_for_inodes_alone(disk: Path) -> None:
         (disk / f"{number}").touch()
     seen = look(disk)
     assert seen["inodes"].status is Status.CRITICAL
-    assert "23 of 1,024 inodes free\n" in text_of(seen["inodes"])
+    assert "23 of 1,024 inodes free (2.25 %)\n" in text_of(seen["inodes"])
     assert "critical below 51 inodes" in seen["inodes"].facts
     assert seen["bytes"].status is Status.OK
 
@@ -451,7 +451,7 @@ def test_a_command_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     pattern = r"home (?P<used>\S+)/(?P<limit>\S+) (?P<files>\S+)/(?P<files_limit>\S+)"
     result = look(tmp_path, quota={"command": ["myquota"], "pattern": pattern})["inodes"]
     assert result.status is Status.CRITICAL
-    assert "1,000 of 100,000 inodes free" in text_of(result)
+    assert "1,000 of 100,000 inodes free (1 %)" in text_of(result)
     seen = look(tmp_path, quota={"command": ["myquota"]})
     assert "printed no JSON" in text_of(seen["quota"])
     tool(tmp_path, "myquota", "true", monkeypatch)

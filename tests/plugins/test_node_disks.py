@@ -50,7 +50,12 @@ def test_all_is_well_in_one_line() -> None:
             "node3:/tmp: 8 GB of 100 GB free (8 %)\nwarned below 10 GB",
         ),
         (Disk(0, 100 * GB), "node3:/tmp", Status.CRITICAL, "node3:/tmp: 0 B of 100 GB free (0 %)\nfull"),
-        (Disk(50 * GB, 100 * GB, 3, 1000), "node3:/tmp inodes", Status.CRITICAL, "3 of 1,000 inodes free"),
+        (
+            Disk(50 * GB, 100 * GB, 3, 1000),
+            "node3:/tmp inodes",
+            Status.CRITICAL,
+            "3 of 1,000 inodes free (0.3 %)",
+        ),
         (
             Disk(50 * GB, 100 * GB, read_only=True),
             "node3:/tmp",

@@ -122,9 +122,9 @@ def describe(verdict: Verdict) -> str:
     if limit.capacity is None:
         return f"{with_unit(limit.kind, limit.used)} used, no limit{of}"
     reserved = "" if verdict.total >= limit.capacity else " usable"
-    if limit.kind == INODES:
-        return f"{verdict.free:,.0f} of {verdict.total:,.0f}{reserved} inodes free{of}"
     share = 100 * verdict.free / verdict.total if verdict.total else 0.0
+    if limit.kind == INODES:
+        return f"{verdict.free:,.0f} of {verdict.total:,.0f}{reserved} inodes free ({share:.3g} %){of}"
     room = f"{format_size(verdict.free)} of {format_size(verdict.total)}{reserved} free ({share:.3g} %)"
     return f"{room}{of}"
 

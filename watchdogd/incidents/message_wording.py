@@ -128,6 +128,9 @@ def reminder(incident: Incident, now: float, flaps: str = "") -> str:
     """Return that it is still so, and for how long unless the fact says it; `flaps`: see `flapping`."""
     lasted = now - incident.status_began
     after = "" if flaps or _says_how_long(incident.summary, lasted) else f" after {age(lasted)}"
+    worst = incident.peak[0]
+    if worst.severity > incident.status.severity and worst not in incident.notified_as:
+        after += f", was {worst.name} meanwhile"  # in a silence: nobody heard of it
     return _later(f"still {incident.status.name}{after}", "REMINDER", incident, flaps)
 
 

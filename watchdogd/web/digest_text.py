@@ -67,7 +67,7 @@ def as_json(content: PageContent, message: Message) -> dict[str, Any]:
                 "left_seconds": run.far.eta.left if run.far.eta else None,
                 "lost_seconds": _seconds(run, *LOST),
                 "waited_seconds": _seconds(run, "waiting"),
-                "unwatched_seconds": _seconds(run, "unwatched"),
+                "unwatched_seconds": _unwatched(run, content),
             }
             for run in content.runs
         ],
@@ -93,9 +93,19 @@ def _of_run(run: RunRow, content: PageContent) -> str:
         lines += _reasons(run, content)
     if (waited := _seconds(run, "waiting")) >= 60:
         lines.append(f"waited {coarse(waited)} in the queue")
-    if (unseen := _seconds(run, "unwatched")) >= 60:
+    if (unseen := _unwatched(run, content)) >= 60:
         lines.append(f"unwatched for {coarse(unseen)}")
     return "\n".join(lines)
+
+
+def _unwatched(run: RunRow, content: PageContent) -> float:
+    """Return seconds for which nobody watched the run, since it first stood in config.toml in this time."""
+    later = sum(span.end - span.begin for span in run.spans[1:] if span.state == "unwatched")
+    if not run.spans or run.spans[0].state != "unwatched":
+        return later
+    first = run.spans[0]  # before its first reading only a time without rounds was missed
+    missed = (min(first.end, gap.end) - max(first.begin, gap.begin) for gap in content.gaps)
+    return later + sum(seconds for seconds in missed if seconds > 0)
 
 
 def _far(run: RunRow) -> Iterator[str]:
