@@ -27,7 +27,7 @@ from watchdogd.web.run_forecast import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from watchdogd.history.models import Gap, Measure, UserAction
@@ -175,10 +175,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
-    """An incident with its evidence."""
+    """An incident with its evidence, and the messages on what watchdogd did about it, oldest first."""
 
     incident: Incident
     evidence: tuple[Evidence, ...] = ()
+    deeds: tuple[MessageRow, ...] = ()
 
     @property
     def last_lines(self) -> tuple[str, ...]:
@@ -253,7 +254,8 @@ def gather(
     since = max(
         since, min((points[0][0] for each in series.values() for points in each.values()), default=since)
     )
-    rows = _incident_rows(home, incidents, standstills(status))
+    messages = message_rows(store.notifications(since=since, limit=8 * SHOWN))
+    rows = _incident_rows(home, incidents, standstills(status), messages)
     charts, beside = _charts(measures, series, status), _trackers(logs)
     runs = [
         replace(
@@ -271,7 +273,7 @@ def gather(
         open=tuple(row for row in rows if row.incident.resolved_at is None),
         over=tuple(row for row in rows if row.incident.resolved_at is not None)[:SHOWN],
         charts=tuple(chart for found in charts.values() for chart in found),
-        messages=message_rows(store.notifications(since=since, limit=8 * SHOWN))[:SHOWN],
+        messages=messages[:SHOWN],
         gaps=tuple(gaps),
         touches=tuple(reversed(store.touches(since)[-SHOWN:])),
         links=links(series.get(SELF, {}).get(("chain", "link"), ()))[:SHOWN],
@@ -369,7 +371,10 @@ def message_rows(notifications: Iterable[Notification]) -> tuple[MessageRow, ...
 
 
 def _incident_rows(
-    home: Home, incidents: Iterable[Incident], standing: frozenset[tuple[str, str]]
+    home: Home,
+    incidents: Iterable[Incident],
+    standing: frozenset[tuple[str, str]],
+    messages: Sequence[MessageRow] = (),
 ) -> tuple[IncidentRow, ...]:
     """Return open incidents by weight, runs that stand still first, then ended ones, the newest first."""
     found = list(incidents)
@@ -377,8 +382,16 @@ def _incident_rows(
         (each for each in found if each.resolved_at is None), key=lambda each: each.weight_among(standing)
     )
     ordered += sorted((each for each in found if each.resolved_at), key=lambda each: -(each.resolved_at or 0))
+    deeds: defaultdict[int, list[MessageRow]] = defaultdict(list)
+    for row in reversed(messages):
+        for number in row.message.incidents if row.message.status == "ACTION" else ():
+            deeds[number].append(row)
     return tuple(
-        IncidentRow(incident, tuple(_evidence(home, incident.id)) if place < WITH_EVIDENCE else ())
+        IncidentRow(
+            incident,
+            tuple(_evidence(home, incident.id)) if place < WITH_EVIDENCE else (),
+            tuple(deeds[incident.id]),
+        )
         for place, incident in enumerate(ordered)
     )
 
