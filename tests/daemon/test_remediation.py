@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import wait_until
+from watchdogd.cli import main
 from watchdogd.daemon.round import Round
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import Wiring, assembled
@@ -249,6 +250,17 @@ def test_an_action_that_must_wait_is_promised_for_then(place: Place) -> None:
     assert re.search(rf"^watchdogd will {then}", notice, re.MULTILINE)
     assert re.search(r" ack 2$", notice, re.MULTILINE), "which stops it"
     assert any("call ran; still to come: press the save switch (incident 2)" in line for line in place.told)
+
+
+def test_a_press_that_no_guard_polls_says_so_and_what_ends_the_run(place: Place) -> None:
+    place.configure("")
+    with assembled(place.home, begin(place)) as parts:
+        place.rounds(parts, "OPENED stalled")
+        assert main(["kill-switch", "glide", "--home", str(place.home.path), "--reason", "too slow"]) == 0
+        place.rounds(parts, ", but no Guard of it was heard of: too slow")
+    body = next(each for each in place.bodies if "under watchdogd guard" in each)
+    assert "To end it without the switch" in body
+    assert f"kill {place.training.pid}\n" in body
 
 
 def test_a_dry_run_of_actions(place: Place) -> None:

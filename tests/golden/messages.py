@@ -214,6 +214,8 @@ def people() -> Events:
     ):  # fmt: skip
         for each in touch_events(touches, lambda _run: None, touches[-1].at):
             yield f"people: {name}", each
+    (alone,) = touch_events([pressed], lambda _run: None, NOW, {}, lambda *_: ("slurm", (checks.job(),)))
+    yield "people: a switch that no Guard polls", alone
     yield (
         "people: the watchdog is stopped",
         stop_event(

@@ -175,9 +175,14 @@ def reason(process: subprocess.Popen[str], pressed_at: float) -> str:
     return said
 
 
-def press(dog: Dog, verb: str = "kill-switch") -> float:
+NOBODY = (
+    "watchdogd: no Guard of run-17 was heard of: nothing stops for it but what runs under watchdogd guard"
+)
+
+
+def press(dog: Dog, verb: str = "kill-switch", said: str = "") -> float:
     done = dog(verb, "run-17", "--reason", "lunch")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, said)
     return time.monotonic()
 
 
@@ -227,7 +232,7 @@ def test_the_verb_guard_hears_of_it_before_any_daemon(dog: Dog, tmp_path: Path) 
         assert guard.stdout is not None
         assert guard.stdout.readline() == "ready\n"
         try:
-            assert reason(guard, press(dog)) == "asked\n"
+            assert reason(guard, press(dog, said=f"{NOBODY}\n")) == "asked\n"
         finally:
             guard.kill()
 
@@ -251,7 +256,8 @@ def test_a_guard_that_polls_elsewhere_is_named(
         assert main(words) == (1 if said else 0)
         out, err = capsys.readouterr()
         what = "watchdogd: the Guard of process 4711 on node5 does not see the kill switch of run-17: it"
-        assert err == (f"{what} {said}\n" if said else "")
+        unheard = f"{NOBODY}\n" if polls in (None, "text") else ""
+        assert err == (f"{what} {said}\n" if said else unheard)
         assert out.startswith("kill switch of run-17 ")
     beat.write_text(json.dumps({"run": "run-17", "host": "node5", "pid": 4711, "polls": ["/else/kill"]}))
     os.utime(beat, (1e9, 1e9))  # that process has ended long ago

@@ -356,7 +356,7 @@ def test_a_slip_in_one_name_keeps_no_other_run_from_being_stopped(home: Home, ca
         "kill switch of glide is set",
     ]
     assert (home.path / "glide.kill").exists()
-    assert err.splitlines() == [
+    assert [line for line in err.splitlines() if "was heard of" not in line] == [
         "watchdogd: there is no run 'glied'; did you mean 'glide'?",
         "watchdogd: there is no run 'nobody'; there are glide, run-17",
     ]
@@ -435,7 +435,8 @@ def test_wait_follows_the_save_switch(home: Home, capsys: Says) -> None:
     out, err = capsys.readouterr()
     assert out == f"save switch of run-17 is set: {path} and {home.switches}/run-17.save\n"
     assert not (home.switches / "run-17.save").exists()
-    assert err.splitlines()[0] == "0s: run-17: not saved yet"
+    assert err.splitlines()[0].endswith(": nothing saves for it but what runs under watchdogd guard")
+    assert err.splitlines()[1] == "0s: run-17: not saved yet"
     assert err.splitlines()[-1].startswith("obeyed after ")
 
 
@@ -444,6 +445,26 @@ def test_wait_gives_up_in_time(home: Home, capsys: Says) -> None:
     lay_out(home)
     assert main(["save-switch", "run-17", "--wait", "1s"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "not obeyed within 1s: run-17: not saved yet"
+
+
+@pytest.mark.slow
+def test_where_no_guard_polls_it_the_line_that_ends_its_jobs_is_said(home: Home, capsys: Says) -> None:
+    pid_file = home.path / "pid"
+    home.config.write_text(f'[runs.run-17]\npid_file = "{pid_file}"\n[slurm]\nmin_poll = "1s"\n')
+    lay_out(home, backend="slurm", job_name="tr 11")
+    unheard = "no Guard of run-17 was heard of: nothing stops for it but what runs under watchdogd guard"
+    with started([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True) as training:
+        pid_file.write_text(str(training.pid))
+        assert main(["kill-switch", "run-17", "--wait", "1s"]) == 1
+        first, *_, ends, last = capsys.readouterr().err.splitlines()
+        training.kill()
+    assert first == f"watchdogd: {unheard}; to end its jobs, as their owner: scancel --name='tr 11'"
+    assert ends == f"{unheard}; to end its jobs, as their owner: kill {training.pid}"
+    assert last == "not obeyed within 1s: run-17: 1 running"
+    beat = {"run": "run-17", "host": "node5", "pid": 4711, "polls": [str(home.switches / "run-17.kill")]}
+    (home.inbox / "run-17.beat.node5.4711.json").write_text(json.dumps(beat))
+    assert main(["kill-switch", "run-17"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.slow
@@ -471,7 +492,7 @@ def test_wait_follows_a_process_until_it_ended(home: Home, capsys: Says) -> None
         assert main(["kill-switch", "run-17", "--wait", "60s"]) == 0
         reaper.join(240)
     err = capsys.readouterr().err.splitlines()
-    assert err[0] == "0s: run-17: 1 running"
+    assert err[1] == "0s: run-17: 1 running"
     assert err[-1].startswith("obeyed after ")
 
 

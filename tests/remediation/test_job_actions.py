@@ -370,12 +370,13 @@ def test_what_a_plain_process_has_not(desk: Desk, kind: str, text: str) -> None:
 
 def test_a_switch_that_is_set_already(desk: Desk) -> None:
     done = desk.do("kill-switch")
-    assert done.text == f"{desk.home.switches}/glide.kill is set"
-    assert done.short == "kill switch pressed by watchdogd"
+    unheard = "no Guard of glide was heard of: nothing stops for it but what runs under watchdogd guard"
+    assert done.text == f"{desk.home.switches}/glide.kill is set; {unheard}"
+    assert done.short == "kill switch pressed by watchdogd, but no Guard of it was heard of"
     assert [each.command for each in done.then] == ["watchdogd kill-switch glide --clear"]
     again = desk.do("kill-switch")
     assert again.text.startswith("it was set already by watchdogd on ")
-    assert again.short == "kill switch was set already"
+    assert again.short == "kill switch was set already, but no Guard of it was heard of"
     touch = switches.read(switch_places.find(str(desk.home.path), "glide", "kill"))
     assert touch
     assert touch.reason == "on_hang, incident 3"

@@ -134,6 +134,8 @@ def _act(args: argparse.Namespace, found: list[Switch]) -> int:
         if not line:
             continue
         code = max(code, 1 if args.show and touch is None else 0)
+        if touch and not (args.show or troubles) and (unheard := switches.unpolled(switch)):
+            note(unheard)
         state.append(_as_json(switch, touch))
         if not args.json:
             print_line(line)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from typing import TYPE_CHECKING
 
+from watchdogd.batch import commands
 from watchdogd.batch.run_models import run_of, slurm_users
 from watchdogd.cli.output import one_line
 from watchdogd.config.loading import load
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from watchdogd.batch.snapshot import Snapshot
     from watchdogd.home.switches import Switch
-    from watchdogd.plugin import Run
+    from watchdogd.plugin import Job, Run
 
 _LOOK = 1.0
 _ASK = 10.0
@@ -38,6 +40,9 @@ def wait(home: str, found: list[Switch], patience: float) -> int:
             return 0
         news = "; ".join(f"{run}: {text}" for run, text in left.items())
         if passed >= patience:
+            for each in followers:
+                if each.switch.run in left and (unheard := each.unpolled()):
+                    _print(unheard)
             _print(f"not obeyed within {format_duration(patience)}: {news}")
             return 1
         if news != last:
@@ -56,6 +61,8 @@ class Follower:
         self._asked = float("-inf")
         self._looks = 0
         self._known: Mapping[str, float] = {}
+        self._backend = ""
+        self._working: list[Job] = []
 
     def left(self) -> str:
         """Return in words what the run still has to do, or empty if it has obeyed."""
@@ -68,8 +75,18 @@ class Follower:
             snapshot = self._look(run)
             self._left = living_jobs(snapshot, run.job_name) or self._uncounted(snapshot) or self._doubt()
             self._known = snapshot.known
+            name = run.name if run.backend == "process" else run.job_name
+            self._backend = run.backend
+            self._working = [job for job in snapshot.of(name) if job.working]
             self._looks += 1
         return self._left
+
+    def unpolled(self) -> str:
+        """Return that no Guard is known to poll the switch, with the jobs to end; empty if one does."""
+        end = commands.of(self._backend).end
+        lines = [end.format(id=shlex.quote(job.handle)) for job in self._working]
+        found = self.switch._replace(end="; ".join(lines) or self.switch.end)
+        return switches.unpolled(found)
 
     def _uncounted(self, snapshot: Snapshot) -> str:
         """Return whose jobs of that name do not count, if none that counts was ever seen."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 
 from watchdogd.errors import WatchdogError
 from watchdogd.home import touchfile
@@ -26,7 +27,9 @@ def find(home: str, run: str, kind: str) -> Switch:
     places = [found[key] for found in (configured, manifest) if found.get(key) is not None]
     inbox = manifest["inbox"] if known and "inbox" in manifest else os.path.join(home, "inbox")
     group = (configured or manifest).get("group")
-    return Switch(run, kind, tuple(dict.fromkeys([*places, _own(home, run, kind)])), inbox, group)
+    slurm = manifest.get("backend") == "slurm" and "job_name" in manifest
+    end = f"scancel --name={shlex.quote(manifest['job_name'])}" if slurm else ""
+    return Switch(run, kind, tuple(dict.fromkeys([*places, _own(home, run, kind)])), inbox, group, end)
 
 
 def find_or_default(home: str, run: str, kind: str) -> Switch:

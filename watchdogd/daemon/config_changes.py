@@ -70,6 +70,7 @@ def _places(home: Home, config: Config, run: Run) -> dict[str, Any]:
         "memory_free": None if section.memory_free is None else str(section.memory_free),
         "group": None if home.group is None else grp.getgrgid(home.group).gr_name,
         "job_name": run.job_name,
+        "backend": run.backend,
         "node_disks": list(section.node_disks),
     }
 

@@ -31,6 +31,7 @@ from watchdogd.incidents.models import SELF, EventKind, IncidentEvent, Observati
 from watchdogd.notify.message import compose
 from watchdogd.plugin import SWITCH_SET, Advice
 from watchdogd.remediation import stall_inquiry
+from watchdogd.remediation.executor import unpolled_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from watchdogd.home.layout import Home
     from watchdogd.home.markers import Pause
     from watchdogd.notify.notification import Notification
+    from watchdogd.plugin import Job
     from watchdogd.system.bounded_io import BoundedIO
 
     Send = Callable[[Sequence[Notification]], None]
@@ -196,7 +198,8 @@ class Engine:
                 with contextlib.suppress(WatchdogError, OSError):  # home does not answer
                     self._patient.attempt(suspicion)
         events = with_trends(self._with_guards(reported), checks, latest, self._storage.series)
-        events += tuple(touch_events(submissions, self._context().speaker, judged_at, stops))
+        speaker = self._context().speaker
+        events += tuple(touch_events(submissions, speaker, judged_at, stops, self._unpolled_jobs))
         if self._started is not None:
             name, count = self.setup.config.daemon.name, len(status_file.open_incidents(self.alerts))
             events += (start_event(name, self._started, count, judged_at),)
@@ -362,6 +365,18 @@ class Engine:
             return self._patient.attempt(partial(_is_polled, str(self.home.path), event.run, since))
         return False
 
+    def _unpolled_jobs(self, run: str, kind: str) -> tuple[str, tuple[Job, ...]]:
+        """Return a run's backend and its running jobs, if no Guard is known to poll its switch; else none."""
+        check = self._context().speaker(run)
+        snapshot = self._execution.snapshots.snapshot(check) if check and check.run else None
+        jobs = tuple(job for job in (snapshot.jobs or ()) if job.working) if snapshot else ()
+        if not jobs or check is None or check.run is None:
+            return "", ()
+        with contextlib.suppress(WatchdogError, OSError):  # without home nothing is known of Guards
+            if self._patient.attempt(partial(_is_unpolled, str(self.home.path), run, kind)):
+                return check.run.backend, jobs
+        return "", ()
+
     def _keep(self, record: Record, send: Send = lambda _: None) -> None:
         """Store the round; then send its messages and begin its actions."""
         if not self._dry:
@@ -443,6 +458,11 @@ def _is_polled(home: str, run: str, since: float) -> bool:
     return switches.is_polled(switch_places.find(home, run, "kill"), since)
 
 
+def _is_unpolled(home: str, run: str, kind: str) -> bool:
+    """Return whether no Guard of the run was heard of. WatchdogError, OSError."""
+    return bool(switches.unpolled(switch_places.find(home, run, kind)))
+
+
 def stop_event(name: str, by: str, reason: str, now: float, facts: tuple[str, ...] = ()) -> IncidentEvent:
     """Return the notice that somebody stopped the watchdog."""
     again = (Advice("To watch again:", "watchdogd start"),)
@@ -475,11 +495,12 @@ def touch_events(
     speaker: Callable[[str], Check | None],
     now: float,
     stops: Mapping[str, str] | None = None,
+    unpolled: Callable[[str, str], tuple[str, tuple[Job, ...]]] = lambda _run, _kind: ("", ()),
 ) -> Iterator[IncidentEvent]:
     """Yield a notice for each switch that people touched, on the channels of its run.
 
     Switches pressed by watchdogd are reported as its actions. `stops`: what was said of each run that had
-    been stopped by its switch.
+    been stopped by its switch. `unpolled`: the run's backend and its running jobs, if no Guard was heard of.
     """
     touched: dict[tuple[str, str], list[Submission]] = {}
     for submission in submissions:
@@ -492,8 +513,13 @@ def touch_events(
         if not (last := touches[-1]).cleared:
             clear = f"watchdogd {last.switch}-switch {shlex.quote(run)} --clear"
             again = (Advice("To let it run:" if last.switch == "kill" else "To take it back:", clear),)
-        words = message_wording.switched(touches)
-        facts = [_FOLLOWS.get((last.switch, last.cleared), "")]
+        backend, jobs = ("", ()) if last.cleared else unpolled(run, last.switch)
+        if last.switch == "kill":
+            again = (*unpolled_ends(backend, jobs), *again)
+        words = message_wording.switched(touches, polled=not jobs)
+        facts = ["" if jobs else _FOLLOWS.get((last.switch, last.cleared), "")]
+        if jobs:
+            facts.append("nothing obeys it but what runs under watchdogd guard")
         if last.switch == "kill" and last.cleared and stops and run in stops:
             facts.insert(0, f"before: {stops[run]}")
         yield IncidentEvent(

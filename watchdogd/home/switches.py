@@ -35,10 +35,11 @@ class SwitchError(WatchdogError):
 # Named tuples of collections: importing typing or dataclasses would take a third of the time of a press.
 
 
-class Switch(namedtuple("Switch", "run kind places inbox group")):
+class Switch(namedtuple("Switch", "run kind places inbox group end", defaults=("",))):
     """Switch of a run: its files, the configured one first, the one in home's switches/ last.
 
-    `inbox`: where presses are submitted; `group`: its Unix group or None.
+    `inbox`: where presses are submitted; `group`: its Unix group or None. `end`: the command that ends the
+    run's jobs, if known.
     """
 
     __slots__ = ()
@@ -286,6 +287,19 @@ def unseen_by(switch: Switch, pressed: Pressed) -> list[str]:
     return [
         _unseen_line(switch, *beat) for beat in _beats(switch) if not _sees(switch.inbox, beat[1], places)
     ]
+
+
+def unpolled(switch: Switch) -> str:
+    """Return that no Guard of the run was heard of, and what then ends its jobs; else empty.
+
+    The verb `guard` polls as well, and sends no heartbeats.
+    """
+    if _beats(switch):
+        return ""
+    does = "stops" if switch.kind == "kill" else "saves"
+    text = f"no Guard of {switch.run} was heard of: nothing {does} for it but what runs under watchdogd guard"
+    ends = f"; to end its jobs, as their owner: {switch.end}" if switch.end and switch.kind == "kill" else ""
+    return text + ends
 
 
 def is_polled(switch: Switch, since: float) -> bool:

@@ -193,15 +193,19 @@ def unsilenced(by: str) -> str:
     return f"silence ended by {by}, what is still wrong is reported again"
 
 
-def switched(touches: Sequence[Submission]) -> str:
-    """Return who set or cleared a switch; one that was set and cleared at once is one fact."""
+def switched(touches: Sequence[Submission], *, polled: bool = True) -> str:
+    """Return who set or cleared a switch; one that was set and cleared at once is one fact.
+
+    `polled`: if a job of the run is there, a Guard polls it.
+    """
     first, last = touches[0], touches[-1]
+    unheard = "" if polled or last.cleared else ", but no Guard of it was heard of"
     what = f"{first.switch} switch {'cleared' if first.cleared else 'set'} by {first.by}"
     if last is first or last.cleared is first.cleared:
-        return _why(what, first.reason)
+        return _why(what + unheard, first.reason)
     by = "" if last.by == first.by else f" by {last.by}"
     done = "cleared" if last.cleared else "set again"
-    return _why(f"{what} and {done}{by} after {age(last.at - first.at)}", first.reason)
+    return _why(f"{what} and {done}{by} after {age(last.at - first.at)}{unheard}", first.reason)
 
 
 def stopped(by: str, reason: str) -> str:

@@ -16,15 +16,16 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from watchdogd.batch import live_job
+from watchdogd.batch import commands, live_job
+from watchdogd.checks.working_job import as_owner
 from watchdogd.config import switch_places
 from watchdogd.errors import Problem, WatchdogError
 from watchdogd.home import switches
 from watchdogd.integrations import experiment_trackers
-from watchdogd.plugin import Advice, Status
+from watchdogd.plugin import Advice, Job, Status
 from watchdogd.remediation import evidence, job_actions
 from watchdogd.remediation.models import ActionOutcome, ActionRecord, ActionTask, incident_as_json
 from watchdogd.stacks import stack_collection, stack_summary
@@ -173,13 +174,31 @@ def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
         done = [f"{' and '.join(pressed.made)} is set"] if pressed.made else []
         done += [f"it was set already {pressed.before}"] if pressed.before and not done else []
         troubles = [*pressed.failed, *switches.unseen_by(switch, pressed)]
+        unheard = switches.unpolled(switch._replace(end=""))
+        done += [unheard] if unheard else []
         said = "; ".join([*done, *troubles])
         short = f"{switch.name} pressed by watchdogd" if pressed.made else f"{switch.name} was set already"
+        short += ", but no Guard of it was heard of" if unheard else ""
         if troubles:
             return ActionOutcome(said, ok=False, short=f"{short}, but {troubles[0]}")
-        return ActionOutcome(said, short=short, then=(_cleared(kind, run.name),))
+        ends = unpolled_ends(run.backend, task.queue) if unheard and kind == "kill" else ()
+        return ActionOutcome(said, short=short, then=(*ends, _cleared(kind, run.name)))
 
     return press
+
+
+def unpolled_ends(backend: str, jobs: Iterable[Job]) -> tuple[Advice, ...]:
+    """Return how to end jobs in which no Guard polls the kill switch."""
+    end = commands.of(backend).end
+    return tuple(
+        Advice(
+            as_owner("To end it without the switch:", job),
+            end.format(id=job.id if backend == "process" else shlex.quote(job.handle)),
+            "cancel",
+        )
+        for job in jobs
+        if job.working
+    )
 
 
 def _cleared(kind: str, run: str) -> Advice:
