@@ -86,6 +86,8 @@ STATE = "state"
 STOPPED, SWITCH_LEFT, DISOBEYS = "stopped", "switch left", "disobeys"
 CANCELLED = "cancelled"
 """Kind of a fault: somebody cancelled the last job of a run, which is gone by that."""
+DIVERGED = "diverged"
+"""Kind of a fault: the loss is no number any more; the run's state in one word."""
 SLOW = "slow"
 """Kind of a fault: the run gets on, and takes longer than it did; its nodes are asked who is slow."""
 SWITCH_SET = frozenset({STOPPED, SWITCH_LEFT, DISOBEYS})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from watchdogd.plugin import SLOW, Advice, Metric, Result, Status, critical, ok, unknown, warning
+from watchdogd.plugin import DIVERGED, SLOW, Advice, Metric, Result, Status, critical, ok, unknown, warning
 from watchdogd.plugins.log_staleness import log_wording, stall_verdict
 from watchdogd.plugins.log_staleness.loss_level import WINDOW, rise
 from watchdogd.units import age, local_time
@@ -104,7 +104,8 @@ def _lost(log: RunLog, evidence: str, now: float) -> Result | None:
         where = f", at {log_wording.number(log.told.step)}" if log.told.step else ""
         word = "NaN" if loss.word == "nan" else "infinite"
         said = f"loss has been {word} for {age(now - loss.since)}, {loss.bad} times in a row{where}{before}"
-        return critical(said, subject="loss", details=evidence).dated(loss.since)
+        lost_loss = critical(said, subject="loss", details=evidence).of_kind(DIVERGED)
+        return lost_loss.dated(loss.since)
     if lost:
         said = f"a number in its log is NaN or infinite, {lost.lost} times in a row"
         return warning(said, subject="loss", details=evidence).saying(

@@ -280,6 +280,19 @@ def test_what_says_nothing_of_its_progress_makes_no_run_doubtful(
     assert str(cell) == state
 
 
+@pytest.mark.parametrize(
+    ("kind", "status", "state"),
+    [("", "CRITICAL", "failing"), ("diverged", "CRITICAL", "diverged"), ("diverged", "WARNING", "running?")],
+)
+def test_a_run_with_a_critical_incident_is_red(kind: str, status: str, state: str) -> None:
+    alive = {**seen("x/job_liveness", running=1), "run_state": "running"}
+    values = picture(alive, {**seen("x/log_staleness", "CRITICAL", "loss"), "kind": kind})
+    values["incidents"] = [{"check": "x/log_staleness", "subject": "loss", "status": status}]
+    [cell] = run_table(results_of("run", values, NOW), columns_of(values), values).columns[1].cells
+    assert isinstance(cell, Text)
+    assert (str(cell), cell.style) == (state, "yellow" if state == "running?" else "bold red")
+
+
 def test_figures_older_than_two_rounds_carry_their_age() -> None:
     gpus = seen("moe/gpu_health", gpus=2, utilisation=99, power=650)
     memory = seen("moe/memory_leak", left=90e9)

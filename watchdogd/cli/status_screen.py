@@ -29,6 +29,7 @@ from watchdogd.web.columns import (
     disk_checks,
     doubt,
     room_of,
+    shown_state,
     standstills,
     switch_line,
     time_of,
@@ -58,6 +59,8 @@ _STATE_STYLES = {
     "suspended": "yellow",
     "waiting": "cyan",
     "hung": "bold red",
+    "failing": "bold red",
+    "diverged": "bold red",
     "gone": "bold red",
 }
 
@@ -139,9 +142,12 @@ def _shown(table: Table, rows: Iterable[Mapping[str, str]], columns: Mapping[str
 
 def _state(found: Results, status: Mapping[str, Any]) -> Text:
     """Return the run's state; green only if it runs and no check doubts its progress."""
-    state = run_state(found.seen)
-    if state == "running" and doubt(found.seen, status):
-        state = "doubtful"
+    critical = {
+        (each["check"], each.get("subject") or "")
+        for each in status.get("incidents", ())
+        if each["status"] == "CRITICAL"
+    }
+    state = shown_state(run_state(found.seen), doubt(found.seen, status), critical)
     return Text(STATE_WORDS.get(state, state), style=_STATE_STYLES.get(state, ""))
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from watchdogd.batch.run_models import plugin_of
 from watchdogd.declaration import Column
-from watchdogd.plugin import Status
+from watchdogd.plugin import DIVERGED, Status
 from watchdogd.units import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     Seen = Mapping[str, Any]
     """One result, as status.json has it."""
@@ -130,6 +130,19 @@ def doubt(results: Iterable[Seen], status: Mapping[str, Any]) -> Seen | None:
             telling |= {*declared["checks"], *(each["check"] for each in seen if plugin_of(each) == plugin)}
     bad = [each for each in seen if each["check"] in telling and each["status"] != "OK"]
     return max(bad, key=lambda each: Status[each["status"]].severity, default=None)
+
+
+def shown_state(state: str, doubted: Seen | None, critical: Container[tuple[str, str]]) -> str:
+    """Return a run's state for people: what `doubt` returns counts if it seems to run.
+
+    `doubtful` until that is confirmed; then `failing`, or the fault in a word (`diverged`). `critical`: check
+    and subject of the open incidents that are CRITICAL.
+    """
+    if state != "running" or doubted is None:
+        return state
+    if (doubted["check"], doubted["subject"] or "") not in critical:
+        return "doubtful"
+    return DIVERGED if doubted.get("kind") == DIVERGED else "failing"
 
 
 def switch_line(switch: Mapping[str, Any]) -> tuple[str, str]:

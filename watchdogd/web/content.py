@@ -16,13 +16,13 @@ from watchdogd.errors import WatchdogError
 from watchdogd.history.models import STALLED
 from watchdogd.incidents.models import SELF
 from watchdogd.integrations.experiment_trackers import ExperimentTracker, trackers
-from watchdogd.plugin import CANCELLED, Plugin, Status
+from watchdogd.plugin import CANCELLED, DIVERGED, Plugin, Status
 from watchdogd.plugins import modules
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import open_plain, parse_json
 from watchdogd.system.text import split_lines
 from watchdogd.web.charts import DrawnChart, charts_of, declared_by, declared_charts
-from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt, standstills
+from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt, shown_state, standstills
 from watchdogd.web.run_forecast import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
 
@@ -116,11 +116,16 @@ class RunRow:
     def state(self) -> str:
         """The run's state now, as in `status`; `unwatched` if nobody watches.
 
-        `doubtful` if it seems to run, but a check doubts its progress.
+        `doubtful`, `failing` or `diverged` if it seems to run, but a check doubts its progress.
         """
         last = self.spans[-1].state if self.spans else "unwatched"
         found = last if last == "unwatched" else run_models.run_state(self.results) or last
-        return "doubtful" if found == "running" and self.doubted else found
+        critical = {
+            (row.incident.check, row.incident.subject)
+            for row in self.open
+            if row.incident.status is Status.CRITICAL
+        }
+        return shown_state(found, self.doubted, critical)
 
     @property
     def moves(self) -> bool:
@@ -142,10 +147,15 @@ class RunRow:
         return tuple(row for row in self.incidents if row.incident.resolved_at is None)
 
     @property
+    def bad(self) -> bool:
+        """Return whether it does not get on, which is confirmed."""
+        return self.state in ("hung", "gone", "failing", DIVERGED)
+
+    @property
     def weight(self) -> tuple[bool, bool, int]:
         """Sort key of runs, the heaviest first."""
         severity = max((Status[each["status"]].severity for each in self.results), default=0)
-        return self.state in ("hung", "gone"), self.state == "doubtful", severity
+        return self.bad, self.state == "doubtful", severity
 
     @property
     def shown(self) -> tuple[Mapping[str, Any], ...]:

@@ -129,6 +129,7 @@ def coarse(seconds: float) -> str:
 
 _ORDER = (
     ("running", "train"), ("doubtful", "uncertain"), ("hung", "stalled"), ("gone", "gone"),
+    ("failing", "failing"), ("diverged", "diverged"),
     ("starting", "starting"), ("waiting", "waiting"), ("suspended", "suspended"), ("ending", "ending"),
     ("finished", "finished"),
     ("absent", "without a job"), ("none", "without a job"), ("?", "unknown"), ("unwatched", "unwatched"),
