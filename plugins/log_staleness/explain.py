@@ -34,7 +34,7 @@ def explain(log: RunLog, now: float) -> Iterator[str]:
     if not state.wrote:
         yield "the job that runs now has written nothing yet"
     count = len(state.templates)
-    known = f"{count} kinds of lines are" if count > 1 else "1 kind of line is"
+    known = f"lines of {count} forms are" if count > 1 else "lines of one form are"
     yield f"{known} known, the last written at {local_time(state.wrote)}"
     yield from _clocks(state)
     yield from _progress(state, now)
@@ -60,11 +60,11 @@ def _clocks(state: LogState) -> Iterator[str]:
     )
     least = min(state.weight, 2.0, clocks[0][0]) if clocks else 0.0
     for weight, key, each in clocks[:SHOWN]:
-        verdict = "clock" if weight >= least else "passed over"
-        why = _why(weight) if each.clocks else "a loss that changes, without a count"
+        verdict = "counts as progress" if weight >= least else "passed over"
+        why = _why(weight) if each.clocks else "a loss that changes beside it, no count"
         yield f"{verdict}: {_place(key, each)} ({why})"
     if not clocks:
-        yield "no clock was found: no number in it rises again and again"
+        yield "nothing counts as progress yet: no number in it rises again and again"
     passed = (each for each in state.templates.values() if not each.weight)
     timed = [each for each in passed if any(number.wall and not number.time for number in each.numbers)]
     for each in timed[:SHOWN]:
@@ -80,11 +80,11 @@ def _place(key: int, each: Template) -> str:
 
 def _why(weight: float) -> str:
     if weight >= 3:
-        return "the training's own by its name or the loss beside it"
+        return "its name, or a loss beside it, says that it is the training's step"
     if weight >= 2:
-        return "it has a total, or measures beside it"
+        return "a total, or measurements, stand beside it"
     if weight >= 1:
-        return "a bare count"
+        return "it counts up, and nothing else is known of it"
     return "it counts as regularly as something that waits"
 
 
@@ -95,7 +95,7 @@ def _progress(state: LogState, now: float) -> Iterator[str]:
     last = state.progressed
     ago = format_duration(round(max(now - last, 0)))
     counted = any(each.weight for each in state.templates.values())
-    what = "progress" if counted else "change of a measure, as no clock was found"
+    what = "progress" if counted else "change of a measurement, as nothing counts up"
     yield f"last {what}: {ago} ago, at {local_time(last)}"
     if state.until:
         until = local_time(state.until)
@@ -117,7 +117,7 @@ def _limits(state: LogState, now: float) -> Iterator[str]:
     yield f"silence{after} is reported after {_rounded(silence.seconds)} ({silence.reason}{past})"
     stand = state.standstill(now)
     if stand is None:
-        yield "lines without progress are not judged yet: a kind of line that is new came among the last ones"
+        yield "lines without progress are not judged yet: the last ones have a form that is new"
         return
     since, limit = stand
     at = local_time(since + limit.seconds)

@@ -38,8 +38,8 @@ def test_the_clocks_the_limits_and_where_they_come_from_are_shown(
 ) -> None:
     main(["--home", str(home), "check", "opal/log_staleness", "--explain"])
     said = capsys.readouterr().out
-    assert "clock: 'pass 40 of #, loss " in said
-    assert "the training's own by its name or the loss beside it" in said
+    assert "counts as progress: 'pass 40 of #, loss " in said
+    assert "its name, or a loss beside it, says that it is the training's step" in said
     assert "last progress: " in said
     assert "silence after 'util # %' is reported after " in said
     assert "opal/log_staleness rests on:" in said
@@ -48,7 +48,7 @@ def test_the_clocks_the_limits_and_where_they_come_from_are_shown(
 def test_programs_get_the_same_as_a_list(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--home", str(home), "check", "--explain", "--json"])
     found = {each["check"]: each.get("explanation") for each in json.loads(capsys.readouterr().out)}
-    assert any(line.startswith("clock: ") for line in found["opal/log_staleness"])
+    assert any(line.startswith("counts as progress: ") for line in found["opal/log_staleness"])
     assert found["here/disk_quota"] is None
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.parsers.test_failures import CASES
 from tests.parsers.test_progress import LINES
 from watchdogd.parsers.logs import failures, line_shapes, measures, progress
-from watchdogd.parsers.logs.line_shapes import KEPT, shape_of
+from watchdogd.parsers.logs.line_shapes import KEPT, layout_of, shape_of
 from watchdogd.parsers.logs.log_lines import LogLine
 from watchdogd.parsers.logs.measures import Spots
 from watchdogd.parsers.logs.progress_forms import WORK
@@ -77,3 +77,12 @@ def test_the_shapes_of_a_log_of_noise_do_not_pile_up() -> None:
     assert again is not first
     assert again == first
     assert again.report("iter 9: loss 1.5") == progress.ProgressReport("iter", 9.0)
+
+
+def test_the_words_of_a_long_line_end_after_a_word() -> None:
+    long = layout_of(
+        " iteration 5/ 100 | elapsed time per iteration (ms): 412.7 | lm loss: 2.31 | grad norm: 0.4"
+    )
+    assert long.words == "iteration #/ # | elapsed time per iteration (ms): # | lm…"
+    assert layout_of("x" * 90).words == "x" * 59 + "…"
+    assert layout_of("short line").words == "short line"

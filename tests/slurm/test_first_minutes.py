@@ -83,7 +83,7 @@ def test_arrays_colleagues_and_names_that_are_none(alice: Newcomer) -> None:
     wait_until(lambda: all(log.exists() and "<9>" in log.read_text() for log in logs), 60, "both write")
     done = alice("watch", array)
     assert done.returncode == 0
-    assert "clock: '<9> lattice swept, energy #'" in done.stdout, "a form that nobody knows"
+    assert "counts as progress: '<9> lattice swept, energy #'" in done.stdout, "a form that nobody knows"
     assert alice.run("sweep")["log"] == f"{alice.slurm.home('alice')}/sweep_*_*.log"
     behind = alice.slurm.sbatch("alice", "true", "--job-name=behind", "--hold")
     jobs = {each["job"]: each for each in alice.json("queue")}

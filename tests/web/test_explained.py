@@ -43,7 +43,7 @@ def learned() -> str:
 def test_what_was_found_in_a_log_stands_folded_below_its_run(tmp_path: Path) -> None:
     page = shown(tmp_path, learned())
     assert f"<summary>what {CHECK} goes by</summary>" in page
-    assert "clock: &#39;&lt;b&gt;step 39/# loss " in page
+    assert "counts as progress: &#39;&lt;b&gt;step 39/# loss " in page
     assert EVIL not in page
     assert "last progress: 1m ago" in page
     assert "lines without progress are " in page

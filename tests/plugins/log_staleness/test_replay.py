@@ -93,7 +93,7 @@ def test_people_and_programs_read_it(tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().out
     assert "CRITICAL no output for " in said
     assert "; it went on at " in said
-    assert "clock: '# step 299 loss " in said
+    assert "counts as progress: '# step 299 loss " in said
     assert main(["backtest", "--log", str(finished), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["silent"] is True
 

@@ -142,7 +142,15 @@ def layout_of(text: str) -> Layout:
     stocks = tuple(position for position, unit in enumerate(after) if _BYTES.match(unit))
     said = " ".join("#".join(words).translate(_BARS).split())
     key = crc32(said.encode("utf-8", "surrogatepass"))
-    return Layout(key, said[:60], tuple(numbers), tuple(times), bounds, plain, stocks)
+    return Layout(key, _beginning(said), tuple(numbers), tuple(times), bounds, plain, stocks)
+
+
+def _beginning(said: str) -> str:
+    """Return at most 60 characters, cut after a word."""
+    if len(said) <= 60:
+        return said
+    head, _, last = said[:59].rpartition(" ")
+    return f"{head if len(last) < 30 else said[:59]}…"
 
 
 def _parts(time: re.Match[str]) -> tuple[tuple[int, int, int], ...]:
