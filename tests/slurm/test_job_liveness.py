@@ -131,7 +131,7 @@ def test_a_requeue_after_a_node_failure_is_told_with_it(slurm: Cluster, watch: W
     slurm.run_as("root", ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"])
     wait_until(lambda: watch.look() and watch.notices, 60, "the requeue is told")
     assert watch.notices[0].startswith(f"job {job_id} was requeued after ")
-    assert ": NODE_FAIL, waits" in watch.notices[0]
+    assert f": NODE_FAIL of {node}, waits" in watch.notices[0]
     assert f"it ran on {node}" in watch.notices[0]
     watch.until("waits for", "(BeginTime)")
     assert len(watch.notices) == 1
