@@ -126,11 +126,10 @@ class RunSituation:
         number = job.id if self.process else handle(job)
         return line.format(id=number, name=shlex.quote(self.run.job_name))
 
-    def advice(self, sentence: str, what: str, job: Job, action: str = "") -> tuple[Advice, ...]:
+    def advice(self, purpose: str, what: str, job: Job, action: str = "") -> tuple[Advice, ...]:
         """Return advice with a command about a job (a field of BatchCommands), if there is one."""
         typed = self.order(what, job)
-        if what in _OF_THE_OWNER:
-            sentence = as_owner(sentence, job)
+        sentence = as_owner(purpose, job) if what in _OF_THE_OWNER else f"{purpose}:"
         return (Advice(sentence, typed, action),) if typed else ()
 
 
@@ -196,7 +195,7 @@ def describe_stuck(job: Job) -> str:
 def fix_of(job: Job) -> Advice:
     """Return what helps a job that will not start by itself."""
     reason = reason_of(job)
-    sentence = reason.sentence if reason.by_admin else as_owner(reason.sentence, job)
+    sentence = f"{reason.purpose}:" if reason.by_admin else as_owner(reason.purpose, job)
     return Advice(sentence, reason.fix.format(id=handle(job)))
 
 

@@ -61,12 +61,12 @@ def _stopped(situation: RunSituation) -> list[Advice]:
     held = [
         each
         for job in situation.waiting
-        for each in situation.advice(f"To keep job {job.id} from starting:", "hold", job, "hold")
+        for each in situation.advice(f"To keep job {job.id} from starting", "hold", job, "hold")
     ]
     return held or [
         each
         for job in situation.running
-        for each in situation.advice(f"To stop job {job.id}, which runs now:", "end", job, "cancel")
+        for each in situation.advice(f"To stop job {job.id}, which runs now", "end", job, "cancel")
     ]
 
 
@@ -160,7 +160,7 @@ def _requeue(situation: RunSituation, history: JobHistory, job: Job, seen_job: O
     line = f"job {job.id} was requeued{_ran(seen_job, end)}{how}, {goes_on}"
     ran = f"it ran{on_nodes(seen_job.nodes)}" if seen_job.nodes else ""
     why = replace(found, cause="") if found.kind == "requeued" else found  # the first line says that
-    earlier = situation.advice("To see its earlier attempts:", "earlier", job)
+    earlier = situation.advice("To see its earlier attempts", "earlier", job)
     return notice(line).saying(str(why), ran, advice=earlier)
 
 

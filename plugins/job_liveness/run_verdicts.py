@@ -62,7 +62,7 @@ def _renamed(situation: RunSituation) -> Result:
     fix = f"Or write job_name = {json.dumps(job.name)} under [runs.{situation.run.name}]."
     told = warning(line).saying(
         f"{situation.noun} {job.id} runs or waits",
-        advice=[*situation.advice("To give it its name back:", "rename", job), Advice(fix)],
+        advice=[*situation.advice("To give it its name back", "rename", job), Advice(fix)],
     )
     return told.of_kind("renamed")
 
@@ -73,7 +73,7 @@ def _strange(situation: RunSituation) -> Result:
     why = f" ({job.reason})" if job.reason else ""
     line = f"{situation.noun} {job.id} is {job.state}{why}, job state not known"
     fact = "a state that this watchdogd does not know"
-    return unknown(line).saying(fact, advice=situation.advice("To see what Slurm says:", "look", job))
+    return unknown(line).saying(fact, advice=situation.advice("To see what Slurm says", "look", job))
 
 
 def _running(situation: RunSituation, history: JobHistory) -> Result:
@@ -105,7 +105,7 @@ def _running(situation: RunSituation, history: JobHistory) -> Result:
 
 def _resumed(situation: RunSituation, job: Job) -> tuple[Advice, ...]:
     """Return what lets a suspended job go on: of Slurm's and PBS's jobs the administrators alone may."""
-    alone = "To let it go on:" if situation.process else "Ask the cluster's administrators to do this:"
+    alone = "To let it go on" if situation.process else "Ask the cluster's administrators to do this"
     return situation.advice(alone, "resume", job)
 
 
@@ -119,7 +119,7 @@ def _waiting(situation: RunSituation, history: JobHistory) -> Result:
     if estimate is not None and situation.now - estimate > situation.limits.estimate_late:
         late = warning(f"not started yet, {situation.ago(estimate)} later than estimated{reason}").saying(
             f"job {job.id} was to start at {local_time(estimate)}",
-            advice=situation.advice("To see the present estimate:", "estimate", job),
+            advice=situation.advice("To see the present estimate", "estimate", job),
         )
         return late.of_kind("late").dated(estimate)
     soon = f", starts in about {age(estimate - situation.now)}" if estimate else ", no estimate of its start"
@@ -153,7 +153,7 @@ def _under_switch(situation: RunSituation, history: JobHistory, pressed: KillSwi
             advice=[
                 each
                 for job in late
-                for each in situation.advice("To end it without the switch:", "end", job, "cancel")
+                for each in situation.advice("To end it without the switch", "end", job, "cancel")
             ],
         )
         return told.of_kind(DISOBEYS).dated(pressed.set_at)

@@ -102,8 +102,8 @@ def _advised(result: Result, run: Run, job: Job, *, cause: str = "", stacks: boo
     name, typed = shlex.quote(run.name), commands.of(run.backend)
     number = job.id if run.backend == "process" else job.handle
     lost = result.subject == "loss" and result.since is not None
-    before = f"Cancel it, then restart from a checkpoint saved before {local_time(result.since or 0.0)}:"
-    stop = as_owner(before if lost else "To stop the run:", job)
+    before = f"Cancel it, then restart from a checkpoint saved before {local_time(result.since or 0.0)}"
+    stop = as_owner(before if lost else "To stop the run", job)
     end = Advice(stop, typed.end.format(id=number), "cancel")
     stall: tuple[Advice, ...] = ()
     if not job.working:
@@ -124,7 +124,7 @@ def _advised(result: Result, run: Run, job: Job, *, cause: str = "", stacks: boo
     }[result.subject]
     more = []
     if result.trigger == "on_hang" and typed.requeue:
-        more.append(Advice(as_owner("To restart it:", job), typed.requeue.format(id=number), "requeue"))
+        more.append(Advice(as_owner("To restart it", job), typed.requeue.format(id=number), "requeue"))
     if result.kind == "over":
         more.append(end)
     return result.saying(advice=[*helps, *more])

@@ -204,7 +204,7 @@ def of_jobs(nodes: Sequence[SlurmNode], run: Run | None, snapshot: Snapshot) -> 
             told = Result(Status.CRITICAL, _words(node, snapshot.taken_at), subject=name, details=details)
             fact = f"job {job.id} ({job.name}) still occupies it"
             advice = Advice(
-                as_owner(f"If job {job.id} makes no progress, restart it:", job),
+                as_owner(f"If job {job.id} makes no progress, restart it", job),
                 f"scontrol requeue {job.handle}",
             )
         elif node.drained or node.silent:

@@ -390,6 +390,6 @@ def test_no_action_no_report_and_nothing_that_people_do_is_missing() -> None:
     assert words - set(re.findall(r"wording\.(\w+)", source)) == {
         "acknowledged", "ended", "silenced", "unsilenced", "stopped", "started", "reminder", "unacknowledged",
         "flapping", "switched", "follower", "first_line", "cut", "outcome", "upcoming", "_why", "fits",
-        "joined", "_room", "beginning", "_others", "eased", "recovered", "ActionWords", "_fault",
+        "joined", "_room", "beginning", "_others", "eased", "recovered", "ActionWords",
         "calm", "known_again", "_says_how_long", "_later",
     }, "what is new there needs a message in the file"  # fmt: skip

@@ -34,11 +34,11 @@ class PendingReason:
     by_admin: bool = False
 
     @property
-    def sentence(self) -> str:
-        """Return a sentence that introduces the command."""
+    def purpose(self) -> str:
+        """Return what the command is for."""
         if self.by_admin:
-            return "Ask the cluster's administrators to do this:"
-        return f"Cancel it, {self.then}:" if self.then else "To let it start:"
+            return "Ask the cluster's administrators to do this"
+        return f"Cancel it, {self.then}" if self.then else "To let it start"
 
     def fix_for(self, job_id: str) -> str:
         """Return the fix in one line."""

@@ -31,9 +31,9 @@ _Part = TypeVar("_Part", Job, Ending)
 _PLAIN = frozenset({"COMPLETED", "CANCELLED"})
 
 
-def as_owner(sentence: str, job: Job) -> str:
-    """Return what a command is for, and who may give it: of a job its owner, beside the administrators."""
-    return f"{sentence.removesuffix(':')} (as {job.user}):" if job.user else sentence
+def as_owner(purpose: str, job: Job) -> str:
+    """Return the sentence before a command that a job's owner may give: `To stop it (as alice):`."""
+    return f"{purpose} (as {job.user}):" if job.user else f"{purpose}:"
 
 
 def merge_het_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:

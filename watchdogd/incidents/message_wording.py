@@ -27,6 +27,8 @@ _LASTS = re.compile(r"\b(?:for|in|after|waited) (\d[\dsmhdw]*)\b(?![^(]*\))")
 """A clause of a fact that says for how long it has been so; an aside in parentheses does not."""
 _OLD_NEWS = re.compile(r" \([^()]*\)| after \d[\dsmhdw]*(?=:)")
 """Clauses of a fact that a later message leaves out first: asides, and how long the job ran."""
+_MORE = re.compile(r"(?:[;,] | \().*| for \d\w*(?=:|[;,] | \(|$)")
+"""What the end of a fault leaves out of its fact: all but the first clause, and how long it had been so."""
 _LEAST = 20
 """Characters of the fact that a suspect leaves at least: `stalled for 22m`."""
 
@@ -36,7 +38,7 @@ def first_line(word: str, target: str, fact: str, more: str = "", suspect: str =
     room = _room(word, target, more)
     named = joined("", one_line(suspect, 1000), after=fact)
     if not fits(word, target, fact, more, suspect):
-        named = cut(named, room - _LEAST) if suspect else ""
+        named = cut(named, room - min(_LEAST, len(fact))) if suspect else ""
     return beginning(word, target) + cut(one_line(fact, 1000), room - len(named)) + named + _others(more)
 
 
@@ -102,7 +104,7 @@ def ended(incident: Incident, state: CheckState, at: float) -> str:
     if incident.turns > 1:
         lasted = f"coming and going for {lasted}"
     if not recovered(state):
-        fault = _fault(incident.summary)
+        fault = _MORE.sub("", incident.summary)
         if recovery is None:
             return f"closed after {lasted}, not recovered: {state.summary}"
         now = f", {recovery.now}" if recovery.now else ""
@@ -116,12 +118,6 @@ def ended(incident: Incident, state: CheckState, at: float) -> str:
 def known_again(incident: Incident, at: float) -> str:
     """Return that it is known again how it is, which another incident had hidden."""
     return f"known again after {age(at - incident.began)}"
-
-
-def _fault(summary: str) -> str:
-    """Return the first clause of a fact, without for how long it was so when it was said."""
-    clause = _CLAUSE.split(summary, maxsplit=1)[0]
-    return re.sub(r" for \d\w*(?=:|$)", "", clause)
 
 
 def reminder(incident: Incident, now: float, flaps: str = "") -> str:

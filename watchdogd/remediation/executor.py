@@ -192,7 +192,7 @@ def unpolled_ends(backend: str, jobs: Iterable[Job]) -> tuple[Advice, ...]:
     end = commands.of(backend).end
     return tuple(
         Advice(
-            as_owner("To end it without the switch:", job),
+            as_owner("To end it without the switch", job),
             end.format(id=job.id if backend == "process" else shlex.quote(job.handle)),
             "cancel",
         )

@@ -227,7 +227,7 @@ def continued(task: ActionTask, found: Suspicion, nodes: Iterable[NodeRanks]) ->
     within = f"srun --jobid={job.raw_id} --overlap --nodes=1 --ntasks=1 --nodelist="
     return tuple(
         Advice(
-            as_owner("To let it go on:", job),
+            as_owner("To let it go on", job),
             f"{within}{names.get(short(node), node)} kill -CONT {' '.join(pids)}",
         )
         for node, pids in stopped.items()

@@ -50,7 +50,7 @@ def alive(jobs: Sequence[Job], job_id: str, every: float, now: float) -> JobResu
         reason = pending_reasons.judge(job.reason, job.state)
         if job.waiting and reason.wait is not pending_reasons.Wait.PASSES:
             never = f"job {job.handle} never starts: {reason.why} ({job.reason})"
-            sentence = reason.sentence if reason.by_admin else as_owner(reason.sentence, job)
+            sentence = f"{reason.purpose}:" if reason.by_admin else as_owner(reason.purpose, job)
             fix = Advice(sentence, reason.fix.format(id=shlex.quote(job.handle)))
             return JobResult(Status.WARNING, never, (fix,))
     running = [job for job in jobs if not job.waiting]
