@@ -63,7 +63,14 @@ from watchdogd.plugins.job_liveness.job_history import (
     living_jobs,
 )
 from watchdogd.plugins.job_liveness.liveness_wording import LivenessLimits, RunSituation, jobs_are
-from watchdogd.plugins.job_liveness.restarts import CRASHES, crash_loop, lost_jobs, no_crash_loop, restarts
+from watchdogd.plugins.job_liveness.restarts import (
+    CRASHES,
+    burnt,
+    crash_loop,
+    lost_jobs,
+    no_crash_loop,
+    restarts,
+)
 from watchdogd.plugins.job_liveness.run_verdicts import (
     HIDING,
     QUEUE,
@@ -311,7 +318,7 @@ def _present(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, 
 
 
 def _absent(situation: RunSituation, history: JobHistory) -> tuple[JobHistory, list[Result]]:
-    result = missing_verdict(situation, history)
+    result = burnt(missing_verdict(situation, history), situation, history)
     gone = history.gone + 1 if result.status in (Status.WARNING, Status.CRITICAL) else 0
     obeyed = result.kind == STOPPED or history.resting  # how it ended does not matter
     lost = {} if obeyed else history.lost

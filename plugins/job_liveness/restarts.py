@@ -5,7 +5,7 @@ A job that comes back as planned (scrontab, or one that requeues itself for late
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from watchdogd.batch.endings import Ending
@@ -39,21 +39,39 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
     if not crashed:
         calm = ok("no crash loop", subject=CRASHES).ending("the crash loop is over")
         return [calm] if history.crashes_reported else []
-    what = "jobs" if len({end.id for end in crashed}) > 1 else f"attempts of job {crashed[0].id}"
-    found = history.post_mortem_at(crashed[0])
-    why = found.cause or crashed[0].how
-    began = crashed[-1].started_at
-    span = "minutes" if began is None else situation.ago(began)
-    line = f"crash loop, the last {len(crashed)} {what} failed in {span}: {why}"
-    told = critical(line, subject=CRASHES).saying(
+    found, began = history.post_mortem_at(crashed[0]), crashed[-1].started_at
+    told = critical(_crash_line(situation, history, crashed), subject=CRASHES).saying(
         found.work,
         *map(describe_end, crashed),
         f"{jobs_are(situation.queued)} waiting",
         *(f"job {job.id} runs now{on_nodes(job.nodes)}" for job in situation.running),
         advice=_stopped(situation),
     )
-    told = told if began is None else told.dated(began)
+    told = accusing(
+        told if began is None else told.dated(began), crashed[0], found, situation.snapshot.backend
+    )
     return [told.triggers("on_crash_loop")]
+
+
+def _crash_line(situation: RunSituation, history: JobHistory, crashed: Sequence[Ending]) -> str:
+    what = "jobs" if len({end.id for end in crashed}) > 1 else f"attempts of job {crashed[0].id}"
+    why = history.post_mortem_at(crashed[0]).cause or crashed[0].how
+    began = crashed[-1].started_at
+    span = "minutes" if began is None else age((crashed[0].ended_at or situation.now) - began)
+    return f"crash loop, the last {len(crashed)} {what} failed in {span}: {why}"
+
+
+def burnt(result: Result, situation: RunSituation, history: JobHistory) -> Result:
+    """Return the result on a run that is gone, as a crash loop if its last jobs burnt through as one.
+
+    Jobs that fail within seconds are gone before a crash loop is confirmed.
+    """
+    crashed = _loop(situation, history)
+    if result.status is not Status.CRITICAL or not crashed or history.last not in crashed:
+        return result
+    line = f"{_crash_line(situation, history, crashed)}, job {crashed[0].id}"
+    ends = [describe_end(end) for end in crashed]
+    return replace(result, summary=line).saying(*(end for end in ends if end not in result.facts))
 
 
 def _stopped(situation: RunSituation) -> list[Advice]:

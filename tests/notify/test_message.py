@@ -302,3 +302,14 @@ def test_a_test_message_says_that_it_is_one() -> None:
     message = test_message("bloom-watch", "login1", "alice", NOON)
     assert message.headline == "[INFO] bloom-watch: test message, sent by alice on login1"
     assert message.thread != test_message("bloom-watch", "login1", "alice", NOON + 1).thread
+
+
+def test_one_sentence_stands_once_above_its_commands() -> None:
+    """Several waiting jobs are held by one action, and by hand each for itself."""
+    hold = NextAction("hold", "hold its waiting jobs")
+    advice = tuple(
+        Advice(f"To keep job {job} from starting:", f"scontrol hold {job}", "hold") for job in (41, 42)
+    )
+    text = _one(event(advice=advice, upcoming=(hold,)))
+    assert text.count("Only if watchdogd could not hold its waiting jobs:") == 1
+    assert re.search(r"jobs:\n\W*scontrol hold 41\n\W*scontrol hold 42\n", text)

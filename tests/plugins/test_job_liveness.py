@@ -1098,7 +1098,7 @@ def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
         results = watch.look(job(str(number + 1), started_at=at + 1), waiting(tasks=7), ends=ends)
     result = the(results, "crashes")
     assert result.status is Status.CRITICAL
-    assert re.match(r"crash loop, the last 3 jobs failed in \d+m\w*: FAILED \(exit 1\)", result.summary)
+    assert re.match(r"crash loop, the last 3 jobs failed in \d+[ms]\w*: FAILED \(exit 1\)", result.summary)
     assert "7 jobs are waiting" in text_of(result)
     assert notices(results) == []
     assert "scontrol hold 89" in commands_of(result)
@@ -1107,6 +1107,20 @@ def test_crash_loop_before_the_array_is_burnt(watch: Watch) -> None:
     assert (the(held).status, the(held, "crashes").status) == (Status.OK, Status.CRITICAL), "one cause"
     recovered = watch.look(job("93", started_at=watch.now - 30), ends=ends, after=700)
     assert (the(recovered).status, the(recovered, "crashes").status) == (Status.OK, Status.OK)
+
+
+def test_jobs_that_burnt_through_within_one_look_are_a_crash_loop_and_all_named(watch: Watch) -> None:
+    watch.look(job("20", started_at=START))
+    ends = tuple(
+        end(str(20 + nth), at=watch.now + 4 * nth + 3, started_at=watch.now + 4 * nth, exit_code=1)
+        for nth in range(6)
+    )
+    result = the(watch.look(ends=ends, after=60))
+    assert re.fullmatch(
+        r"crash loop, the last 6 jobs failed in 23s: FAILED \(exit 1\), job 25", result.summary
+    )
+    assert [f"job {20 + nth} FAILED" in text_of(result) for nth in range(6)] == [True] * 6
+    assert result.trigger == "on_gone"
 
 
 def starts_anew(watch: Watch, state: str, times: int) -> list[Result]:
@@ -1123,7 +1137,9 @@ def starts_anew(watch: Watch, state: str, times: int) -> list[Result]:
 def test_a_job_that_is_requeued_within_minutes_time_and_again_is_a_crash_loop(watch: Watch) -> None:
     result = the(starts_anew(watch, "REQUEUED", 3), "crashes")
     assert result.status is Status.CRITICAL
-    assert re.match(r"crash loop, the last 3 attempts of job 88 failed in \d+m\w*: REQUEUED", result.summary)
+    assert re.match(
+        r"crash loop, the last 3 attempts of job 88 failed in \d+[ms]\w*: REQUEUED", result.summary
+    )
     assert "scontrol hold 88" in commands_of(result)
     assert the(watch.look(job(started_at=watch.now), after=700), "crashes").status is Status.OK
 
@@ -1142,7 +1158,12 @@ def test_what_comes_of_a_crash_loop_is_told_anew(watch: Watch) -> None:
     assert (the(results).status, the(results, "crashes").status) == (Status.OK, Status.CRITICAL)
     last = end("93", at=watch.now + 30, started_at=watch.now, exit_code=1)
     results = watch.look(ends=(*ends, last))
-    assert the(results).summary.startswith("job 93 FAILED")
+    burnt = the(results)
+    assert re.fullmatch(
+        r"crash loop, the last 4 jobs failed in \w+: FAILED \(exit 1\), job 93", burnt.summary
+    )
+    assert (burnt.status, burnt.trigger) == (Status.CRITICAL, "on_gone")
+    assert all(f"job {number} FAILED" in text_of(burnt) for number in (90, 91, 92, 93))
     assert (the(results, "crashes").status, the(results, "crashes").quiet) == (Status.OK, True)
 
 

@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 from collections import defaultdict
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from watchdogd.incidents import message_wording
@@ -143,7 +144,7 @@ def _message(
     for event in group[1:SHOWN]:
         parts += [f"[{word_of(event)}] {_fact(event, routes)}", _account(event, now, lines=8)]
         if event.kind is EventKind.NOTICE:
-            parts.append("\n".join(_advice(each, rules.command) for each in event.advice))
+            parts.append(_advice(event.advice, rules.command))
     parts.append("\n".join(_headline(event, routes) for event in group[SHOWN:]))
     parts += [f"Runbook: {plain(link)}" for link in runbooks if link]
     parts += [_replies(group, rules.command), _watcher(rules, group)]
@@ -250,14 +251,17 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
         then = "" if each.command else f" {each.sentence}"
         advice.append(Advice(f"Only if watchdogd could not {will[each.action]}:{then}", each.command))
     shown = list(dict.fromkeys(advice))[:ADVICE]
-    return "\n".join(["What you can do:", *(_advice(each, command) for each in shown)]) if shown else ""
+    return f"What you can do:\n{_advice(shown, command)}" if shown else ""
 
 
-def _advice(advice: Advice, command: str) -> str:
-    """Return it as lines: the sentence, and below it the command in a block of its own."""
-    sentence = one_line(advice.sentence) or ("To do this:" if advice.command else "")
-    typed = verbatim(_for_home(advice.command, command)) if advice.command else ""
-    return "\n".join(filter(None, [sentence, typed]))
+def _advice(advice: Iterable[Advice], command: str) -> str:
+    """Return it as lines: each sentence once, and below it its commands in a block of their own."""
+    lines = []
+    for (said, typed), same in groupby(advice, key=lambda each: (each.sentence, bool(each.command))):
+        lines.append(one_line(said) or ("To do this:" if typed else ""))
+        if typed:
+            lines.append(verbatim("\n".join(_for_home(each.command, command) for each in same)))
+    return "\n".join(filter(None, lines))
 
 
 def _replies(group: Sequence[IncidentEvent], command: str) -> str:
@@ -308,7 +312,8 @@ def _watcher(rules: MessageRules, group: Sequence[IncidentEvent]) -> str:
     about = f" {event.incident.subject}" if event.incident and event.incident.subject else ""
     number = f", incident {event.incident.id}" if event.incident else ""
     verb = "Reported" if event.label == "ACTION" else "Seen"
-    return f"{verb} by {one_line(rules.name)}{host}; check {one_line(event.check + about, 200)}{number}"
+    check = event.incident.check if event.incident else event.check
+    return f"{verb} by {one_line(rules.name)}{host}; check {one_line(check + about, 200)}{number}"
 
 
 def _item(event: IncidentEvent) -> Item:

@@ -179,7 +179,8 @@ class ActionRecord:
     def deed(self) -> str:
         """Return what came of it, where its incident is named above: `requeue: job 5 is requeued`."""
         verdict = {FAILED: " FAILED", SKIPPED: " not done", LOST: " may have been done or not"}
-        return f"{self.action.label}{verdict.get(self.state, '')}: {self.outcome or 'under way'}"
+        label = self.action.kind if self.action.kind == "resubmit" else self.action.label
+        return f"{label}{verdict.get(self.state, '')}: {self.outcome or 'under way'}"
 
     def __str__(self) -> str:
         """Return `requeue for incident 12 (on_hang): job 501 is requeued`."""
