@@ -424,6 +424,7 @@ def test_a_reminder_and_an_escalation_name_what_comes_and_goes() -> None:
         ("REMINDER", "still CRITICAL, comes and goes, 7 times in 28m: 98 % full", True),
     ]
     assert all(each.notes for each in told)
+    assert ["recovered by itself" in each.advice[0].sentence for each in told] == [True, True]
 
 
 def test_what_flapped_has_not_recovered_while_nobody_looked() -> None:

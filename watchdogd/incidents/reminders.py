@@ -16,7 +16,10 @@ from watchdogd.incidents.models import (
     IncidentEvent,
     Observation,
 )
-from watchdogd.plugin import Status
+from watchdogd.plugin import Advice, Status
+
+RECOVERS = Advice("It has recovered by itself each time; if that is normal here, give it a higher limit.")
+"""What to know before anything is restarted because of a fault that comes and goes."""
 
 
 def announce(
@@ -193,7 +196,7 @@ def _event_of(
     told = [each for each in inhibited if not (policy.blinds and each.status is Status.UNKNOWN)]
     notes += map(message_wording.follower, told)
     said = event(kind, incident, now, summary=_summary(kind, incident, now, flaps), notes=tuple(notes))
-    return replace(said, flaps=bool(flaps))
+    return replace(said, flaps=True, advice=(RECOVERS, *said.advice)) if flaps else said
 
 
 def _summary(kind: EventKind, incident: Incident, now: float, flaps: str = "") -> str:
