@@ -129,6 +129,9 @@ def test_a_hang_from_evidence_to_the_end_of_the_process(place: Place) -> None:
     assert " stacks: the rank stands in next_batch (train.py:5); " in place.about("stacks")[0]
     assert f"evidence: {folder}" in place.bodies[0]
     assert "next_batch (train.py:5)" in (folder / "stacks.txt").read_text()
+    reports = [body for body in place.bodies if "stacks: the rank stands in" in body]
+    assert reports
+    assert {body.count("the rank stands in next_batch (train.py:5)") for body in reports} == {1}
     assert "iteration 7 loss 2.5" in (folder / "log.txt").read_text()
     assert str(place.training.pid) in (folder / "queue.txt").read_text()
     assert json.loads((folder / "incident.json").read_text())["check"] == "glide/log_staleness"

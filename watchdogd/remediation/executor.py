@@ -159,7 +159,8 @@ def _stacks(task: ActionTask) -> ActionOutcome:
         kept = str(evidence.put(task, "stacks.txt", text))
     except OSError as error:  # a full disk: report what was seen nevertheless
         kept = f"not kept: {error.strerror or error}"
-    return ActionOutcome(f"{summary}; {kept}", text, short="stacks taken")
+    below = "\n".join(split_lines(text)[1:]).strip("\n")  # the first line is the summary
+    return ActionOutcome(f"{summary}; {kept}", below, short="stacks taken")
 
 
 def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
