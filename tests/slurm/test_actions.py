@@ -176,7 +176,7 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     watch.wait_told("[CRITICAL] glide: job", "uncorrectable ECC error on rank 5")
     bad = watch.wait_told("--exclude=", lines=r"\s*sbatch ").partition("--exclude=")[2].split()[0]
     watch.wait_told(f"uncorrectable ECC error on rank 5, node {bad}", lines="")
-    again = watch.wait_done("resubmit ", "is submitted")
+    again = watch.wait_done("resubmit: ", "is submitted")
     assert f", without {bad} (under suspicion)" in again
     successor = again.partition("as job ")[2].partition(",")[0]
     assert f"ExcNodeList={bad}" in slurm.run_as("root", ["scontrol", "show", "job", successor]).stdout
