@@ -124,7 +124,7 @@ class Recovery:
 
     `timed`: how long it lasted stands between the two: `makes progress again after 4m, step 395`.
     `recovered`: it is good again; False: nothing shows that, and `what` is what ended it: `its job ended`, in
-    a message `its job ended before it recovered, after 20m: stalled`.
+    a message `its job ended before it recovered, after 20m: stalled`; alone where not `timed`.
     """
 
     what: str

@@ -63,7 +63,8 @@ def _not_judged(log: RunLog, state: Working) -> Iterator[Result]:
     said = ok(line, details=log_wording.evidence(log))
     said = replace(said, progress=log_wording.how_far(log))
     if state.waits and state.waits == log.job.ended:
-        yield said.ending("its job was requeued", f"job {state.waits}", recovered=False)
+        requeued = f"job {state.waits} was requeued"
+        yield said.ending(requeued, "waits to start", timed=False, recovered=False)
     else:
         yield said.ending(state.closed, recovered=False)
     spoken = [SUBJECTS[name] for name, told in _numbers(log).items() if told]

@@ -279,7 +279,7 @@ def job_liveness() -> Said:
 def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict[str, Observation]:
     """What log_staleness says of a log with these lines, a minute apart, and then nothing for so long.
 
-    What is long is looked at twelve times.
+    What is long is looked at twelve times. `later`: the jobs of further minutes, each with a new line.
     """
     log, now = folder / "train.log", wanted.pop("begin", START)
     memory: dict[str, Any] = {}
@@ -291,8 +291,10 @@ def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict
     backend = wanted.pop("backend", "slurm")
     run = replace(RUN, name=name, job_name=name, signs=signs, backend=backend)
     looks = min(int(minutes), 12)
-    for line in [*text.splitlines(), *[""] * looks]:
-        now += MINUTE if line else MINUTE * minutes / looks
+    told_of = [(jobs, line, MINUTE) for line in text.splitlines()]
+    told_of += [(jobs, "", MINUTE * minutes / max(looks, 1))] * looks
+    for jobs, line, pause in [*told_of, *((*each, MINUTE) for each in wanted.pop("later", ()))]:
+        now += pause
         if line:
             with log.open("a") as file:
                 file.write(line + "\n")
@@ -324,6 +326,12 @@ def log(folder: Path) -> Said:
     yield "stalled, with its cause", lines(folder, crash, minutes=4)[""]
     yield "output but no progress", lines(folder, WAITS, stale_after=90.0)[""]
     yield "its job is over", lines(folder, STEPS, jobs=(), begin=LATER)[""]
+    waiting = waits("329", "BeginTime")
+    hung: dict[str, Any] = {"minutes": 4, "begin": LATER}
+    yield "its job was requeued", lines(folder, STEPS, **hung, later=[((), ""), ((waiting,), "")])[""]
+    newer = job("330", started_at=LATER + 13 * MINUTE)
+    steps = [((newer,), line) for line in STEPS.splitlines()[:2]]
+    yield "the next job makes progress", lines(folder, STEPS, **hung, later=[((), ""), *steps])[""]
     sign = Sign("checkpoints", "its checkpoints grew by 12 GB", START + 130 * MINUTE, START + 10 * MINUTE)
     yield "silent, but it seems to work", lines(folder, STEPS, minutes=123, signs=(sign,))[""]
     done = "\n".join(f"iteration {at}/8 | lm loss: 2.3" for at in range(1, 9))

@@ -545,7 +545,9 @@ def test_the_end_of_a_job_that_hung_is_no_recovery(training: Training) -> None:
     assert ended.recovery == Recovery("its job ended", recovered=False)
     training.job = replace(JOB, state="PENDING", nodes="", started_at=None)
     requeued = training.look()[""]
-    assert requeued.recovery == Recovery("its job was requeued", "job 88_1", recovered=False)
+    assert requeued.recovery == Recovery(
+        "job 88_1 was requeued", "waits to start", timed=False, recovered=False
+    )
     training.job = replace(JOB, raw_id="89", id="88_2", started_at=training.now)
     training.now += MINUTE
     result = training.look()[""]

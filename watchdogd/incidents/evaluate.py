@@ -151,7 +151,7 @@ class _Evaluation:
         for key in [key for key in self.states if key[0] not in self._policies]:
             state = self.states.pop(key)
             if state.incident is not None:
-                gone = Recovery("its check was removed", timed=False, recovered=False)
+                gone = Recovery("its check was removed", recovered=False)
                 struck = replace(state, recovery=gone, details="", quiet=True)
                 self._resolve(state.incident, struck)
 

@@ -108,7 +108,8 @@ def ended(incident: Incident, state: CheckState, at: float) -> str:
         if recovery is None:
             return f"closed after {lasted}, not recovered: {state.summary}"
         now = f", {recovery.now}" if recovery.now else ""
-        return f"{recovery.what} before it recovered, after {lasted}: {fault}{now}"
+        before = f" before it recovered, after {lasted}: {fault}" if recovery.timed else ""
+        return f"{recovery.what}{before}{now}"
     if recovery is None:
         return f"OK again after {lasted}: {state.summary}"
     after = f" after {lasted}" if recovery.timed else ""
