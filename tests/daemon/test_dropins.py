@@ -420,7 +420,7 @@ def test_what_is_refused_is_an_incident_until_its_rights_are_right(dog: Dog, dae
 
 
 def test_a_slow_one_holds_up_nobody_and_is_not_started_on_top(dog: Dog, daemon: Running) -> None:
-    drop(dog.home, "cron.every-2m/slow", "#!/bin/sh\necho ran >> slow\nsleep 600\n")
+    drop(dog.home, "cron.hourly/slow", "#!/bin/sh\necho ran >> slow\nsleep 600\n")
     drop(dog.home, "cron.every-1s/quick", "#!/bin/sh\necho ran >> quick\necho fine\n")
     wait_until(lambda: counted(dog, "slow") == 1, 60, "the slow one runs")
     before = counted(dog, "quick")

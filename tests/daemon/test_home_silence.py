@@ -78,3 +78,15 @@ def test_another_trouble_of_home_is_reported_at_once_and_outlasts_a_hiccup() -> 
     assert rounds.round(inbox="/h/inbox cannot be read: Permission denied") == []
     (over,) = rounds.round()
     assert over.summary.startswith("acknowledgements are taken in again")
+
+
+def test_a_link_in_home_that_leads_to_a_hung_file_system_is_reported_as_what_it_is() -> None:
+    """Home itself answers: a drop-in's folder, or the pulse file, lies elsewhere."""
+    rounds = Rounds()
+    hangs = Trouble("/h/cron.daily/check has not answered for 5 s", TroubleKind.NO_ANSWER)
+    assert rounds.round(**{"drop-ins": hangs}) == []
+    (told,) = rounds.round(**{"drop-ins": hangs})
+    assert (told.kind, told.summary) == (EventKind.OPENED, "check has not answered for 5 s")
+    assert rounds.round(**{"drop-ins": hangs}) == []
+    (over,) = rounds.round(**{"drop-ins": ""})
+    assert over.summary.startswith("new drop-ins are taken up again")

@@ -102,6 +102,10 @@ class _Silence:
     confirmed: bool = False
 
 
+_ELSEWHERE = frozenset({"drop-ins", "pulse"})
+"""Subjects that wait for home, or for another file system to which a link or a path in it leads."""
+
+
 def _is_silence(text: str) -> bool:
     return kind_of(text) is TroubleKind.NO_ANSWER
 
@@ -135,6 +139,12 @@ class SelfMonitoring:
         quiet = any(map(_is_silence, self.troubles.values()))
         return quiet and not (self._silent and self._silent.confirmed)
 
+    @property
+    def _silent_home(self) -> frozenset[str]:
+        """Subjects to which home does not answer; empty if what hangs may lie elsewhere."""
+        silent = frozenset(subject for subject, text in self.troubles.items() if _is_silence(text))
+        return silent if silent - _ELSEWHERE else frozenset()
+
     def tell(self, text: str) -> None:
         """Report something once, as a notice."""
         self._notices.append(_pathless(notice(text, label="WARNING")))
@@ -167,13 +177,13 @@ class SelfMonitoring:
     def _of_troubles(self, link: Mapping[str, Any] | None, now: float) -> Iterator[Result]:
         for said in self._by_subject(link):
             yield replace(said, unanswered=True) if self._silent else said
-        if self._silent and self._silent.confirmed:
+        if self._silent and self._silent.confirmed and self._silent_home:
             yield self._of_silence(self._silent, now)
 
     def _of_silence(self, silence: _Silence, now: float) -> Result:
         """Return the one result on a home that does not answer."""
         place = self._home.path if self._home else "HOME"
-        lost = [MEANS.get(subject, "") for subject, text in self.troubles.items() if _is_silence(text)]
+        lost = [MEANS.get(subject, "") for subject in SUBJECTS if subject in self._silent_home]
         lasting = age(max(now - silence.since, 1.0))
         said = Result(Status.CRITICAL, f"the watchdog's home has not answered for {lasting}", subject="home")
         look = Advice("Its file system is slow or hangs; to see how long it takes:", f"ls {place}")
@@ -184,8 +194,11 @@ class SelfMonitoring:
         """Yield a result for each subject, except for those of a home that does not answer."""
         job = str(link["job_id"]) if link else ""
         recorded = {"chain": {"link": Metric(number)}} if (number := count(job)) is not None else {}
+        held = self._silent is not None and not self._silent.confirmed
         for subject, text in self.troubles.items():
-            if _is_silence(text) or (self._silent and subject == "home" and not text):
+            if _is_silence(text) and (held or subject in self._silent_home):
+                continue
+            if self._silent and subject == "home" and not text:
                 continue
             bad = Status.WARNING if subject in BEARABLE else Status.CRITICAL
             status = bad if text else Status.OK
