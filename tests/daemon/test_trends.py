@@ -7,12 +7,12 @@ import pytest
 
 from tests.notify.values import NOON, event, incident
 from watchdogd.config.models import Config
-from watchdogd.daemon.message_trend import AT_ONCE, with_trends
-from watchdogd.daemon.registry.check_factory import Check, build
+from watchdogd.daemon.registry.check_factory import build
 from watchdogd.daemon.registry.plugin_registry import discover
 from watchdogd.errors import HistoryError
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import EventKind, Incident, IncidentEvent, Observation
+from watchdogd.notify.sparkline import AT_ONCE, with_trends
 from watchdogd.plugin import Metric, critical
 
 Points = tuple[tuple[float, float], ...]
@@ -27,7 +27,8 @@ COURSE: Points = tuple((NOON - 3600 * hour, 1e12 * (1 + hour)) for hour in range
 
 
 @pytest.fixture
-def checks(tmp_path: Path) -> tuple[Check, ...]:
+def metrics(tmp_path: Path) -> dict[str, str]:
+    """The metric that each check declares as its trend."""
     home = Home(tmp_path)
     config = Config.model_validate(
         {
@@ -35,7 +36,8 @@ def checks(tmp_path: Path) -> tuple[Check, ...]:
             "disks": {"fast": {"path": "/fast"}},
         }
     )
-    return build(config, discover(home), home, "none")
+    checks = build(config, discover(home), home, "none")
+    return {check.name: trend for check in checks if (trend := check.entry.declared.trend)}
 
 
 def _full(number: int = 4, subject: str = "bytes") -> Incident:
@@ -47,8 +49,8 @@ def _series(check: str, since: float) -> Mapping[tuple[str, str], Points]:
     return {("bytes", "free"): COURSE}
 
 
-def test_a_disk_that_fills_shows_its_course_first(checks: tuple[Check, ...]) -> None:
-    [seen] = with_trends([event(about=_full(), notes=("another",))], checks, LATEST, _series)
+def test_a_disk_that_fills_shows_its_course_first(metrics: dict[str, str]) -> None:
+    [seen] = with_trends([event(about=_full(), notes=("another",))], metrics, LATEST, _series)
     assert seen.notes[0].startswith("free in the last 8h: █")
     assert seen.notes[0].endswith("▁ from 9 TB to 1 TB")
     assert seen.notes[1:] == ("another",)
@@ -64,28 +66,28 @@ def test_a_disk_that_fills_shows_its_course_first(checks: tuple[Check, ...]) -> 
     ],
 )
 def test_what_ended_is_quiet_or_has_no_course_stays_as_it_was(
-    checks: tuple[Check, ...], untouched: IncidentEvent
+    metrics: dict[str, str], untouched: IncidentEvent
 ) -> None:
-    assert with_trends([untouched], checks, LATEST, _series) == (untouched,)
+    assert with_trends([untouched], metrics, LATEST, _series) == (untouched,)
 
 
-def test_a_history_that_cannot_be_read_holds_no_message_up(checks: tuple[Check, ...]) -> None:
+def test_a_history_that_cannot_be_read_holds_no_message_up(metrics: dict[str, str]) -> None:
     def broken(check: str, since: float) -> Mapping[tuple[str, str], Points]:
         raise HistoryError("history.db cannot be read")
 
     told = event(about=_full())
-    assert with_trends([told], checks, LATEST, broken) == (told,)
+    assert with_trends([told], metrics, LATEST, broken) == (told,)
 
 
 @pytest.mark.parametrize("points", [COURSE, ()])
-def test_a_storm_asks_the_history_only_a_few_times(checks: tuple[Check, ...], points: Points) -> None:
+def test_a_storm_asks_the_history_only_a_few_times(metrics: dict[str, str], points: Points) -> None:
     asked: list[str] = []
 
     def series(check: str, _since: float) -> Mapping[tuple[str, str], Points]:
         asked.append(check)
         return {("bytes", "free"): points}
 
-    found = with_trends([event(about=_full(number)) for number in range(50)], checks, LATEST, series)
+    found = with_trends([event(about=_full(number)) for number in range(50)], metrics, LATEST, series)
     assert len(found) == 50
     assert len(asked) == AT_ONCE
     assert sum(bool(seen.notes) for seen in found) == (AT_ONCE if points else 0)

@@ -15,7 +15,6 @@ from watchdogd.daemon.check_runner import CheckRunner
 from watchdogd.daemon.config_changes import Changes
 from watchdogd.daemon.due import unconfirmed
 from watchdogd.daemon.inbox_reader import InboxReader
-from watchdogd.daemon.message_trend import with_trends
 from watchdogd.daemon.publishing import StatusLines
 from watchdogd.daemon.remediation import KEPT, Remediation
 from watchdogd.daemon.remediation_context import RemediationContext
@@ -29,6 +28,7 @@ from watchdogd.home import markers, switches
 from watchdogd.incidents import evaluate, message_wording
 from watchdogd.incidents.models import SELF, EventKind, IncidentEvent, Observation
 from watchdogd.notify.message import compose
+from watchdogd.notify.sparkline import with_trends
 from watchdogd.plugin import SWITCH_SET, Advice
 from watchdogd.remediation import stall_inquiry
 from watchdogd.remediation.executor import unpolled_ends
@@ -197,7 +197,8 @@ class Engine:
             for suspicion in self._context().suspicions(reported):
                 with contextlib.suppress(WatchdogError, OSError):  # home does not answer
                     self._patient.attempt(suspicion)
-        events = with_trends(self._with_guards(reported), checks, latest, self._storage.series)
+        trends = {check.name: trend for check in checks if (trend := check.entry.declared.trend)}
+        events = with_trends(self._with_guards(reported), trends, latest, self._storage.series)
         speaker = self._context().speaker
         events += tuple(touch_events(submissions, speaker, judged_at, stops, self._unpolled_jobs))
         if self._started is not None:
