@@ -285,14 +285,16 @@ def unseen_by(switch: Switch, pressed: Pressed) -> list[str]:
         return []
     places = [path for path in switch.places if os.path.lexists(path)]
     return [
-        _unseen_line(switch, *beat) for beat in _beats(switch) if not _sees(switch.inbox, beat[1], places)
+        _unseen_line(switch, who, polls)
+        for who, polls in _beats(switch)
+        if polls is not None and not _sees(switch.inbox, polls, places)
     ]
 
 
 def unpolled(switch: Switch) -> str:
     """Return that no Guard of the run was heard of, and what then ends its jobs; else empty.
 
-    The verb `guard` polls as well, and sends no heartbeats.
+    One that has just ended counts: it may have obeyed. The verb `guard` polls too, and sends no heartbeats.
     """
     if _beats(switch):
         return ""
@@ -304,12 +306,12 @@ def unpolled(switch: Switch) -> str:
 
 def is_polled(switch: Switch, since: float) -> bool:
     """Return whether a Guard that polls one of its paths has sent a heartbeat since then."""
-    return any(_sees(switch.inbox, polls, list(switch.places)) for _, polls in _beats(switch, since))
+    return any(_sees(switch.inbox, polls or [], list(switch.places)) for _, polls in _beats(switch, since))
 
 
-def _beats(switch: Switch, since: float = 0.0) -> list[tuple[str, list[str]]]:
-    """Return the Guards known to be alive, and the paths that each of them polls."""
-    prefix, found = f"{file_name(switch.run)}.beat.", []
+def _beats(switch: Switch, since: float = 0.0) -> list[tuple[str, list[str] | None]]:
+    """Return the Guards heard of lately, and the paths that each of them polls; None: it has ended."""
+    prefix, found = f"{file_name(switch.run)}.beat.", list[tuple[str, list[str] | None]]()
     try:
         names = sorted(name for name in os.listdir(switch.inbox) if name.startswith(prefix))
     except OSError:
@@ -322,9 +324,10 @@ def _beats(switch: Switch, since: float = 0.0) -> list[tuple[str, list[str]]]:
             continue  # it has just been removed
         beat = touchfile.fields_of(path) if fresh else {}
         polls = beat.get("polls")
-        if beat.get("run") == switch.run and isinstance(polls, list):
+        if beat.get("run") == switch.run:
             who = f"process {beat.get('pid')} on {beat.get('host')}"
-            found.append((who, [each for each in polls if isinstance(each, str)]))
+            paths = [each for each in polls if isinstance(each, str)] if isinstance(polls, list) else None
+            found.append((who, paths))
     return found
 
 
