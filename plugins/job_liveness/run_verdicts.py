@@ -356,7 +356,7 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     gone = gone.dated(_lost_at(history))
     if situation.process:
         told = gone.saying(_lost_line(situation, history), found.work)
-        return told.saying(advice=[Advice("Start it again."), finish]).triggers("on_gone")
+        return told.saying(advice=[*_restart(found, Advice("Start it again.")), finish]).triggers("on_gone")
     if last is None or any(seen_job.ran for seen_job in history.lost.values()):
         doubt = situation.snapshot.endings_trouble or "accounting has no end of it"
         gone = gone if found.cause else replace(gone, summary=f"{gone.summary}, not known how it ended")
@@ -391,7 +391,7 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
 
 def _submitted(situation: RunSituation, raw_id: str) -> Advice:
     """Return advice to submit it again, with the command that shows how the last job was submitted."""
-    if situation.snapshot.backend != "slurm" or not raw_id:
+    if situation.snapshot.backend != "slurm" or not raw_id or situation.snapshot.endings_trouble:
         return Advice("Submit it again.", action="resubmit")
     return submitted_as(raw_id)
 
