@@ -9,9 +9,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from tests.faults.rig import CONFIG, Rig
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,6 +64,10 @@ def test_a_daemon_in_an_odd_locale_and_time_zone_without_its_streams(
 UNPOLLED = "watchdogd: no Guard of r was heard of: nothing stops for it but what runs under watchdogd guard\n"
 
 
+def _processes_of(user: int) -> list[int]:
+    return [each.pid for each in psutil.process_iter(["uids"]) if user in (each.info["uids"] or ())]
+
+
 @pytest.mark.root
 def test_a_user_without_name_and_home(place: Path) -> None:
     """As in a container that knows nobody, or where the name service is away."""
@@ -84,6 +90,7 @@ def test_a_user_without_name_and_home(place: Path) -> None:
         assert (done.returncode, done.stderr) == (0, UNPOLLED if verb == "kill-switch r" else ""), verb
     nowhere = subprocess.run([*who, sys.executable, "-m", "watchdogd", "status"], env={}, capture_output=True)
     assert nowhere.stderr.startswith(b"watchdogd: HOME is not set"), nowhere.stderr
+    wait_until(lambda: not _processes_of(54321), 60, "what the verbs started is gone: it would count")
     done = run(home, "run", ("prlimit", "--nproc=1", *who))
     assert done.returncode == 70
     assert done.stderr.startswith("watchdogd: no log can be kept: this user has too many processes here, or ")
