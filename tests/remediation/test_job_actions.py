@@ -230,12 +230,21 @@ def test_a_requeued_job_leaves_out_what_is_under_suspicion_now(
     assert updates == ([f"ExcNodeList={change}"] if change else [])
 
 
-def test_a_requeued_job_has_enough_nodes_to_start_on(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    "size",
+    [
+        "NumNodes=2 NumCPUs=2",
+        "NumNodes=1 NumCPUs=2\n   ReqTRES=cpu=2,mem=4G,node=2,billing=2\n   AllocTRES=cpu=1,node=1",
+        "NumNodes=1-1 NumCPUs=2\n   TRES=node=2,cpu=2",
+    ],
+    ids=["waits", "one node of two still ends", "an older Slurm"],
+)
+def test_a_requeued_job_has_enough_nodes_to_start_on(desk: Desk, size: str) -> None:
     for node in ("n7", "n8"):
         suspect_nodes.add(desk.home, node, "glide", "", 3600, by_hand=False)
     desk.answers["show"] = (
         "JobId=501 JobName=x\n   Partition=gpu AllocNode:Sid=n1:2\n   ReqNodeList=(null) ExcNodeList=(null)\n"
-        "   NumNodes=2 NumCPUs=2\n   Features=h200 DelayBoot=00:00:00\n"
+        f"   {size}\n   Features=h200 DelayBoot=00:00:00\n"
     )
     desk.answers["--noheader"] = (
         "n5|idle|h200\nn6|drained|h200\nn6|drained|h200\nn7|mixed|ib,h200\nn8|idle|h200\nn9|idle|a100\nn4|down*|h200\n"

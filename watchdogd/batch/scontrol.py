@@ -20,8 +20,9 @@ _REQUESTED = re.compile(r"(?:^|\s)ReqNodeList=(\S+)", re.MULTILINE)
 _HETEROGENEOUS = re.compile(r"(?:^|\s)(?:Het|Pack)JobId=\d", re.MULTILINE)
 _DEMAND = {
     name: re.compile(rf"(?:^|\s){name}={value}", re.MULTILINE)
-    for name, value in {"Partition": r"(\S+)", "NumNodes": r"(\d+)", "Features": r"(\S+)"}.items()
+    for name, value in {"Partition": r"(\S+)", "Features": r"(\S+)"}.items()
 }
+_NODE_COUNT = re.compile(r"(?:^|\s)(?:NumNodes=|(?:Req)?TRES=(?:\S*,)?node=)(\d+)", re.MULTILINE)
 _HOST = re.compile(r"^ +BatchHost=(\S+)", re.MULTILINE)
 _PRIVATE = re.compile(r"^PrivateData\s*=\s*(\S+)", re.MULTILINE)
 
@@ -74,10 +75,14 @@ def requested(text: str) -> str:
 
 
 def demand(text: str) -> tuple[str, int, str]:
-    """Return partition, number of nodes and required features of the first job in `scontrol show job`."""
+    """Return partition, number of nodes and required features of the job in `scontrol show job`.
+
+    Of a job that was requeued and is still ending, `NumNodes` counts the nodes that are not free yet, while
+    its (Req)TRES keep the number that it asked for.
+    """
     found = {name: match[1] for name, form in _DEMAND.items() if (match := form.search(text))}
     features = found.get("Features", "")
-    nodes = digits(found.get("NumNodes", "0"))
+    nodes = max(map(digits, _NODE_COUNT.findall(text)), default=0)
     return found.get("Partition", ""), nodes, "" if features == "(null)" else features
 
 
