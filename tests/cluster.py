@@ -220,6 +220,10 @@ class Cluster:
         """Lets a node take no more jobs."""
         self._update_node(node, "State=DRAIN", f"Reason={reason}")
 
+    def down(self, node: str, reason: str = "test") -> None:
+        """Sets a node down: its jobs end, or begin anew elsewhere."""
+        self._update_node(node, "State=DOWN", f"Reason={reason}")
+
     def resume(self, node: str) -> None:
         """Takes a drained or downed node back."""
         self._update_node(node, "State=RESUME")

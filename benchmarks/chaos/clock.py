@@ -14,8 +14,15 @@ SIZE, PAIR = 4096, 16
 SUMMER = 3600
 
 
+PRELOADING = (
+    "import os, sys; own = {own!r}; own.items() <= os.environ.items() or "
+    "os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | own)\n"
+)
+"""What Python does at its start, a line of site's: it begins anew with a library preloaded."""
+
+
 class WallClock:
-    """The wall clock of all programs that start with `env`; the machine's own is never touched."""
+    """The wall clock of a Python that has it, and of what that starts; the machine's own is never touched."""
 
     def __init__(self, folder: Path) -> None:
         library, settings = folder / "clock.so", folder / "clock"
@@ -24,7 +31,11 @@ class WallClock:
         with settings.open("r+b") as file:
             self._shared = mmap.mmap(file.fileno(), SIZE)
         self._settings: list[tuple[float, float]] = []
-        self.env = {"LD_PRELOAD": str(library), "CHAOS_CLOCK": str(settings)}
+        self._env = {"LD_PRELOAD": str(library), "CHAOS_CLOCK": str(settings)}
+
+    def enter(self, site: Path) -> None:
+        """Give it to the Python of these site-packages, whatever starts it."""
+        (site / "chaos_clock.pth").write_text(PRELOADING.format(own=self._env))
 
     def set(self, ahead: float) -> None:
         """From now on it is so many seconds ahead of the machine's."""

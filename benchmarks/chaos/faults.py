@@ -16,7 +16,8 @@ from benchmarks.chaos.journal import EVERYONE, Fault
 from benchmarks.chaos.names import MOODS
 from benchmarks.chaos.plan import Act, Scene, Step
 from benchmarks.chaos.receivers import MAIL, WEB
-from benchmarks.chaos.stage import COLLEAGUE, JOB, OWNER, Stage, killed
+from benchmarks.chaos.stage import COLLEAGUE, JOB, OWNER, TOOLS, Stage, killed
+from benchmarks.chaos.truths import until_done
 from tests.cluster import Cluster
 
 FAULTS: list[Act] = []
@@ -361,13 +362,16 @@ for _mood in MOODS:
 
 # ---- clocks
 
-AHEAD = (40.0, -40.0, 3600.0, -3600.0, 5 * 3600.0, -7 * 3600.0, 3 * 86400.0, -3 * 86400.0)
+AHEAD = (40.0, -40.0, 200.0, -200.0, 3600.0, -3600.0, 5 * 3600.0, -7 * 3600.0, 3 * 86400.0, -3 * 86400.0)
+MUNGE = 300.0
+"""Seconds from which Slurm answers no machine whose clock is wrong."""
 
 
-@fault("clock set", "clock", (15, 50), modes=ALONE, weight=3, explains=(GAP, MISDATED))
+@fault("clock set", "clock", (15, 50), weight=3, explains=(GAP, MISDATED))
 def clock_set(scene: Scene) -> Iterator[None]:
     """A paper that is just being handed in then looks as if it were forged, and that is reported."""
-    scene.stage.clock.set(scene.chance.choice(AHEAD))
+    possible = [each for each in AHEAD if abs(each) < MUNGE] if scene.stage.slurm else AHEAD
+    scene.stage.clock.set(scene.chance.choice(possible))
     yield
     scene.stage.clock.set(0.0)
 
@@ -523,8 +527,31 @@ def node_drained(scene: Scene) -> Iterator[None]:
     slurm.resume("node1")
 
 
+OF_JOB = rf"^\[\w+\] {JOB}"
+
+
+@fault("node down", "slurm", (5, 30), modes=("chain",), weight=1.5, excuses=(EVERYONE, JOB), after=90,
+       crash=True, strands=True, explains=(GAP, r"chaos-watch", r"^\[\w+\] slurm", OF_JOB))  # fmt: skip
+def node_down(scene: Scene) -> Iterator[None]:
+    """The link's: it ends, and its successor has to wait."""
+    slurm = cluster(scene)
+    until_done(lambda: slurm.down("node1", "kernel panic"))
+    yield
+    until_done(lambda: slurm.resume("node1"))
+
+
+@fault("node of the job down", "slurm", (5, 30), modes=("chain",), excuses=(JOB,), after=90,
+       explains=(r"^\[\w+\] slurm", OF_JOB))  # fmt: skip
+def node_of_job_down(scene: Scene) -> Iterator[None]:
+    """The job begins anew on the other one."""
+    slurm, node = cluster(scene), scene.chance.choice(("node2", "node3"))
+    until_done(lambda: slurm.down(node, "fans"))
+    yield
+    until_done(lambda: slurm.resume(node))
+
+
 @fault("node rebooted", "slurm", (3, 20), modes=("chain",), weight=1.5, excuses=(EVERYONE, JOB), after=90,
-       crash=True, strands=True, explains=(GAP, r"chaos-watch", rf"^\[\w+\] {JOB}"))  # fmt: skip
+       crash=True, strands=True, explains=(GAP, r"chaos-watch", OF_JOB))  # fmt: skip
 def node_rebooted(scene: Scene) -> Iterator[None]:
     """All that runs there ends at once, and nothing is told to the controller."""
     slurm = cluster(scene)
@@ -546,15 +573,29 @@ def of_sbatch(mood: str) -> None:
         )
 
     def play(scene: Scene) -> Iterator[None]:
-        scene.stage.submitting(mood)
+        scene.stage.slurm_is(mood, "sbatch")
         yield
-        scene.stage.submitting("")
+        scene.stage.slurm_is("", "sbatch")
 
     FAULTS.append(Act(f"sbatch {mood}", ("chain",), ("sbatch",), (20.0, 60.0), 0.6, play, note))
 
 
 for _mood in ("hangs", "refuses", "twice", "loses"):
     of_sbatch(_mood)
+
+
+def of_tools(mood: str) -> None:
+    """All of Slurm's programs fail: nobody knows of jobs, and nobody who was ended can come back."""
+
+    @of_slurm(f"all of Slurm {mood}", (5, 40))
+    def play(scene: Scene) -> Iterator[None]:
+        scene.stage.slurm_is(mood, *TOOLS)
+        yield
+        scene.stage.slurm_is("", *TOOLS)
+
+
+for _mood in ("errors", "garbage", "dies"):
+    of_tools(_mood)
 
 
 @fault("link cancelled", "slurm", modes=("chain",), weight=2, excuses=(EVERYONE,), after=60, crash=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import subprocess
@@ -9,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Self
 
-ADDRESS, PORT = "127.77.0.53", 53
+PORT = 53
 DOMAIN = "campaign.test"
 HEADER = 12
 NO_SUCH_NAME, SERVER_FAILED, REFUSED = 3, 2, 5
@@ -23,21 +24,23 @@ class NameServer:
 
     def __init__(self, folder: Path) -> None:
         self._conf = folder / "resolv.conf"
+        number = os.getpid() % 65536
+        self._address = f"127.77.{number // 256}.{number % 256}"  # campaigns run side by side
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.mood = ""
 
     def __enter__(self) -> Self:
-        self._socket.bind((ADDRESS, PORT))
+        self._socket.bind((self._address, PORT))
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
-        self._conf.write_text(f"nameserver {ADDRESS}\n")
+        self._conf.write_text(f"nameserver {self._address}\n")
         subprocess.run(["mount", "--bind", self._conf, "/etc/resolv.conf"], check=True)
         return self
 
     def __exit__(self, *_: object) -> None:
         subprocess.run(["umount", "--lazy", "/etc/resolv.conf"], check=False)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
-            last.sendto(b"", (ADDRESS, PORT))
+            last.sendto(b"", (self._address, PORT))
         self._thread.join(60)
         self._socket.close()
 

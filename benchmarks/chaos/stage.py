@@ -77,6 +77,7 @@ RUN = (
 TRAIN = """
 i=0
 while :; do
+    [ ! -e stalled ] || { sleep 0.5; continue; }
     i=$((i + 1)); read -r loss <loss; echo "iteration $i/ 99999 | lm loss: $loss |" >>log; sleep 0.5
 done
 """
@@ -87,17 +88,23 @@ OWNER, COLLEAGUE = "alice", "bob"
 UNIT = "watchdogd.service"
 HASTE = (("WatchdogSec=5min", "WatchdogSec=20s"), ("RestartSec=10", "RestartSec=1s"))
 """What is other than in deploy/'s unit: everything in a campaign goes faster."""
-SBATCH = """#!/bin/sh
-# sbatch, in the mood that the file beside it says
-case $(cat "$0.mood") in
+TOOLS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")
+TOOL = """#!/bin/sh
+# one of Slurm's programs, in the mood that the file beside it says
+real=/usr/bin/${0##*/}
+read -r mood <"$0.mood"
+case $mood in
+errors) echo "${0##*/}: error: Unable to contact slurm controller (connect failure)" >&2; exit 1 ;;
+dies) kill -SEGV $$ ;;
+garbage) head -c 300 /dev/urandom; echo; echo "<html>502 Bad Gateway</html>"; echo "||||"; exit 0 ;;
 hangs) sleep 20 ;;
 refuses) echo "sbatch: error: Batch job submission failed: Access/permission denied" >&2; exit 1 ;;
-twice) script=$(mktemp); cat >"$script"; /usr/bin/sbatch "$@" <"$script" >/dev/null
-    /usr/bin/sbatch "$@" <"$script"; code=$?; rm "$script"; exit $code ;;
-loses) /usr/bin/sbatch "$@" >/dev/null
+twice) script=$(mktemp); cat >"$script"; $real "$@" <"$script" >/dev/null
+    $real "$@" <"$script"; code=$?; rm "$script"; exit $code ;;
+loses) $real "$@" >/dev/null
     echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1 ;;
 esac
-exec /usr/bin/sbatch "$@"
+exec $real "$@"
 """
 CRON = 5.0
 """Seconds from one run of cron to the next: a minute of a real one."""
@@ -168,11 +175,12 @@ class Stage:
         self.receivers.shown = self.clock.shown
         self._tools = self.folder / "bin"
         self._tools.mkdir()
-        if self.slurm:
-            self.submitting("")
-            (self._tools / "sbatch").write_text(SBATCH)
-            (self._tools / "sbatch").chmod(0o755)
+        for tool in TOOLS if self.slurm else ():
+            self.slurm_is("", tool)
+            (self._tools / tool).write_text(TOOL)
+            (self._tools / tool).chmod(0o755)
         self._zone((), 0)
+        self.clock.enter(self._site)
         self._stack.callback(self._kill_all)
         self._stack.callback(self.pacer.end)
         self.disks = {f"disk-{number}": self.folder / f"disk-{number}" for number in range(DISKS)}
@@ -211,16 +219,17 @@ class Stage:
         for given, shorter in HASTE:
             text = text.replace(given, shorter)
         (folder / UNIT).write_text(text)
-        own = {name: value for name, value in self.env.items() if name in ("TZ", *self.clock.env)}
-        (folder.parents[1] / "watchdogd.env").write_text("".join(f"{k}={v}\n" for k, v in own.items()))
+        (folder.parents[1] / "watchdogd.env").write_text(f"TZ={self.env['TZ']}\n")
         return self._stack.enter_context(Manager(OWNER, self.lab.home(OWNER)))
 
     def _zone(self, changes: Sequence[tuple[float, bool]], begin: float) -> None:
         (self.folder / "zone").write_bytes(zone([(begin + at, summer) for at, summer in changes]))
 
-    def submitting(self, mood: str) -> None:
-        """How sbatch is from now on."""
-        (self._tools / "sbatch.mood").write_text(f"{mood}\n")
+    def slurm_is(self, mood: str, *tools: str) -> None:
+        """How these programs of Slurm's are from now on."""
+        for tool in tools:
+            (self._tools / "next").write_text(f"{mood}\n")
+            (self._tools / "next").rename(self._tools / f"{tool}.mood")
 
     def submit(self) -> None:
         """Let it begin anew."""
@@ -275,13 +284,17 @@ class Stage:
 
     @property
     def env(self) -> dict[str, str]:
-        """What its programs get beside what their user always gets. A link gets no clock of its own."""
-        own = {
+        """What its programs get beside what their user always gets."""
+        return {
             "WATCHDOGD_HOME": str(self.home),
             "PATH": f"{self._tools}:{PATH}",
             "TZ": f":{self.folder}/zone",
         }
-        return own if self.slurm else own | self.clock.env
+
+    @property
+    def _site(self) -> Path:
+        """The site-packages of what is installed."""
+        return next((self.lab.watchdogd.parents[1] / "lib").glob("python*/site-packages"))
 
     def start_verb(self, *words: str) -> subprocess.Popen[bytes]:
         """Start a verb as its user, without waiting; what it says goes to `said`."""
@@ -360,7 +373,7 @@ class Stage:
 
     def replace(self, seconds: float) -> None:
         """Install the other version in place of this one, as pip does: for some seconds there is none."""
-        package = next((self.lab.watchdogd.parents[1] / "lib").glob("python*/site-packages")) / "watchdogd"
+        package = self._site / "watchdogd"
         away, other = package.with_name("away"), package.with_name("other")
         if not other.exists():
             self._other_version(package, other)

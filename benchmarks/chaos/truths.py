@@ -105,21 +105,41 @@ def run_diverges(scene: Scene) -> Iterator[None]:
 
 @truth("job cancelled", (JOB,), (60, 100), 45, modes=("chain",), weight=2, statuses=("CRITICAL", "WARNING"))
 def job_cancelled(scene: Scene) -> Iterator[None]:
-    _job(scene, "scancel", f"--user={OWNER}", f"--name={JOB}")
+    """By people who try again until Slurm does it; from then on it is so."""
+    slurm, note, people = scene.stage.slurm, scene.note, scene.stage.people
+    assert slurm
+
+    def cancelled() -> None:
+        words = ["scancel", f"--user={OWNER}", f"--name={JOB}"]
+        until_done(lambda: slurm.run_as("root", words, timeout=60))
+        note.begin = time.time()
+
+    asked = people.submit(cancelled)
     yield
-    scene.stage.submit()
+
+    def submitted() -> None:
+        asked.result(600)
+        until_done(scene.stage.submit)
+
+    people.submit(submitted)
 
 
 @truth("job stalls", (JOB,), (60, 100), 45, modes=("chain",), weight=2)
 def job_stalls(scene: Scene) -> Iterator[None]:
-    _job(scene, "scancel", "--signal=STOP", "--batch", f"--user={OWNER}", f"--name={JOB}")
+    """On every node, also where it is started anew."""
+    stalled = scene.stage.job_folder / "stalled"
+    stalled.touch()
     yield
-    _job(scene, "scancel", "--signal=CONT", "--batch", f"--user={OWNER}", f"--name={JOB}")
+    stalled.unlink()
 
 
-def _job(scene: Scene, *words: str) -> None:
-    assert scene.stage.slurm
-    scene.stage.slurm.run_as("root", words, check=False)
+def until_done(do: Callable[[], object]) -> None:
+    """Try it again as people do, while Slurm is away."""
+    for _ in range(100):
+        with suppress(AssertionError):
+            do()
+            return
+        time.sleep(2)
 
 
 @truth("switch pressed", (SWITCHED,), (20, 40), 25, statuses=("INFO", "WARNING"), event=True)

@@ -269,7 +269,7 @@ def test_a_node_that_dies_hands_over_to_another(site: Site) -> None:
     link, successor = site.wait_for_pair()
     node, old = site.node_of(link), daemon_of(site)
     site.slurm.kill_slurmd(node)
-    site.slurm.run_as("root", ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"])
+    site.slurm.down(node)
     site.wait_for_next(link)
     wait_for_end(old)  # Slurm cannot reach it: it ended because it was asked for the lease
     assert site.wait_for_pair()[0] == successor
@@ -333,8 +333,7 @@ def test_stop_ends_a_link_that_slurm_cannot_reach(site: Site) -> None:
     stop = site.slurm.popen_as("alice", [site.slurm.watchdogd, "stop"], env=site.env)
     wait_for_end(old)
     assert alive(site.home) is None
-    down = ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"]
-    site.slurm.run_as("root", down)  # as Slurm itself would have after SlurmdTimeout
+    site.slurm.down(node)  # as Slurm itself would have after SlurmdTimeout
     said, _ = stop.communicate(timeout=240)
     assert (stop.returncode, f"job {link}" in said) == (0, True)
     assert site.links() == []

@@ -128,7 +128,7 @@ def test_a_requeue_after_a_node_failure_is_told_with_it(slurm: Cluster, watch: W
     job_id = submit(slurm, "exec sleep 3600", "--requeue", "--partition=gpu")
     running = watch.until(f"job {job_id} runs for", " on node")
     node = running.summary.partition(" on ")[2].partition(",")[0]
-    slurm.run_as("root", ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"])
+    slurm.down(node)
     wait_until(lambda: watch.look() and watch.notices, 60, "the requeue is told")
     assert watch.notices[0].startswith(f"job {job_id} was requeued after ")
     assert f": NODE_FAIL of {node}, waits" in watch.notices[0]
@@ -153,7 +153,7 @@ def test_a_killed_controller_is_no_gone_run_and_a_dead_node_is_its_end(slurm: Cl
     watch.until(f"job {job_id} runs for")
     assert Status.CRITICAL not in watch.statuses
     watch.wanted["absent_after"] = 3600.0  # not waited for: accounting knows at once
-    slurm.run_as("root", ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"])
+    slurm.down(node)
     gone = watch.until(f"job {job_id} NODE_FAIL after ")
     assert gone.status is Status.CRITICAL
     assert f" on {node}" in text_of(gone)
