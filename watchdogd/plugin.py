@@ -92,6 +92,8 @@ SLOW = "slow"
 """Kind of a fault: the run gets on, and takes longer than it did; its nodes are asked who is slow."""
 SWITCH_SET = frozenset({STOPPED, SWITCH_LEFT, DISOBEYS})
 """Kinds of fault of a run whose kill switch is set: no message offers to press it."""
+UNWATCHED = "nobody is alerted until a job of it has been seen"
+"""What is so of a run that its kill switch had stopped, once that is cleared and nothing runs."""
 
 
 class Status(enum.IntEnum):

@@ -18,6 +18,7 @@ from watchdogd.plugin import (
     DISOBEYS,
     STOPPED,
     SWITCH_LEFT,
+    UNWATCHED,
     Advice,
     Result,
     Status,
@@ -215,8 +216,8 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
         stop = stop.dated(situation.switch.set_at)
         return _beside(stop, situation, "but ").saying(*_last_lines(history)).of_kind(STOPPED)
     if history.resting and not theirs:
-        line = "the kill switch is cleared; the run is expected again once a job of it was seen"
-        return Result(Status.OK, line, quiet=True).ending("kill switch cleared", "the run is expected again")
+        rests = Result(Status.OK, f"the kill switch is cleared; {UNWATCHED}", quiet=True)
+        return rests.ending("kill switch cleared", UNWATCHED, timed=False, recovered=False)
     if theirs and (history.resting or _goes_on(situation, history)):
         return _not_counted(situation)
     looked_at = situation.snapshot.taken_at

@@ -151,15 +151,19 @@ def liveness(
     begin: float = START,
     **limits: Any,
 ) -> dict[str, Observation]:
-    """What is said in the last of some rounds a minute apart; notices under `notice`."""
+    """What is said in the last of some rounds a minute apart; notices under `notice`.
+
+    `switch`: the kill switch in all of them but those that name their own.
+    """
     history, now = begin_round(None, begin), begin
     results: list[Result] = []
     found = PostMortem(cause, "work lost: 12m since global_step1200" if cause else "", kind=cause)
     for each in rounds:
         now += each.pop("after", MINUTE)
+        pressed = each.pop("switch", switch)
         snapshot = Snapshot(now, **{"jobs": (), "endings": (), "users": frozenset({"alice"}), **each})
         history, results = judge(
-            run, snapshot, begin_round(history, now), switch, LivenessLimits(**limits), lambda *_: found, now
+            run, snapshot, begin_round(history, now), pressed, LivenessLimits(**limits), lambda *_: found, now
         )
     return {
         "notice" if each.notice else each.subject: seen(f"{RUN.name}/job_liveness", each, now)

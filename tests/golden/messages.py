@@ -22,8 +22,9 @@ from tests.golden import checks, unreadable
 from tests.golden.checks import START
 from watchdogd.batch.run_models import SURE
 from watchdogd.daemon.remediation_context import RemediationContext
-from watchdogd.daemon.round import start_event, stop_event, touch_events
+from watchdogd.daemon.round import start_event, stop_event
 from watchdogd.daemon.self_monitoring import SelfMonitoring
+from watchdogd.daemon.switch_events import RunNow, touch_events
 from watchdogd.home.inbox import Request, Submission
 from watchdogd.home.markers import Pause
 from watchdogd.incidents import message_wording
@@ -174,18 +175,18 @@ def comings_and_goings(folder: Path) -> Events:
     for kind in (EventKind.REMINDER, EventKind.ESCALATION):
         later = next(each for each in found if each.kind is kind)
         yield f"an incident: it comes and goes ({kind.name})", later
-    stopped = checks.liveness(
-        {"jobs": (checks.job(),)}, {"endings": (checks.end(state="COMPLETED", exit_code=0),)},
-        switch=KillSwitch(START, "alice", "wrong learning rate"),
-    )[""]  # fmt: skip
-    cleared = Result(Status.OK, "the run is expected again", quiet=True).ending(
-        "kill switch cleared", "the run is expected again"
+    obeyed = {"endings": (checks.end(state="COMPLETED", exit_code=0),)}
+    switch = KillSwitch(START, "alice", "wrong learning rate")
+    stopped, cleared = (
+        checks.liveness({"jobs": (checks.job(),)}, {**obeyed}, *more, switch=switch)[""]
+        for more in ((), ({**obeyed, "switch": None},))
     )
     unjudged = Result(Status.OK, "not judged", quiet=True)
     stalled = checks.lines(folder, checks.STEPS, minutes=4)[""]
     for name, begun, result in (
-        ("its kill switch is cleared", stopped, cleared), ("it is not judged any more", stalled, unjudged),
-    ):  # fmt: skip
+        ("its kill switch is cleared", stopped, cleared.result),
+        ("it is not judged any more", stalled, unjudged),
+    ):
         yield f"an incident: {name}", rounds([begun], [replace(begun, result=result, at=begun.at + 240)])[-1]
     yield "an incident: its check is removed", removed(stalled)
 
@@ -207,15 +208,22 @@ def people() -> Events:
         return Submission(Path("x"), "touch", by, at, said)
 
     pressed, cleared = touch("set", NOW, reason="wrong data"), touch("cleared", NOW + 10)
-    for name, touches in (
-        ("a switch is set", [pressed]), ("a switch is cleared", [cleared]),
-        ("set and cleared at once", [touch("set", NOW), cleared]),
-        ("a save is asked for", [touch("set", NOW, switch="save")]),
-    ):  # fmt: skip
-        for each in touch_events(touches, lambda _run: None, touches[-1].at):
+    runs, waits = checks.job(), checks.waits()
+    obeyed = {"llama-7b": "stopped on request by alice: wrong data"}
+    for name, touches, stops, jobs, polled in (
+        ("a switch is set", [pressed], {}, (runs,), True),
+        ("a switch that no Guard polls", [pressed], {}, (runs,), False),
+        ("a switch is cleared, the run has stopped", [cleared], obeyed, (), True),
+        ("a switch is cleared, jobs wait", [cleared], obeyed, (waits,), True),
+        ("a switch is cleared, the run runs on", [cleared], {}, (runs,), True),
+        ("set and cleared at once", [pressed, cleared], {}, (runs,), True),
+        ("a save is asked for", [touch("set", NOW, switch="save")], {}, (runs,), True),
+    ):
+        known = RunNow("slurm", jobs, polled)
+        for each in touch_events(
+            touches, lambda _: None, touches[-1].at, stops, lambda *_, known=known: known
+        ):
             yield f"people: {name}", each
-    (alone,) = touch_events([pressed], lambda _run: None, NOW, {}, lambda *_: ("slurm", (checks.job(),)))
-    yield "people: a switch that no Guard polls", alone
     yield (
         "people: the watchdog is stopped",
         stop_event(

@@ -719,6 +719,16 @@ def test_a_silence_that_was_ended_in_the_same_round_is_told_without_how_to_end_i
     assert told[-1].facts == ("[CRITICAL] fast/disk_quota: 98 % full",)
 
 
+def test_the_end_of_a_silence_says_once_whether_anything_is_wrong() -> None:
+    watch = Watch()
+    watch.order("silence", target="fast", until=watch.now + HOUR)
+    watch.round(ROOMY)
+    told = watch.order("unsilence", target="fast")
+    assert [(each.summary, each.facts) for each in told] == [
+        ("silence ended by bo, nothing is wrong now", ())
+    ]
+
+
 def test_what_was_worse_during_a_silence_is_told_after_it() -> None:
     watch = Watch()
     watch.rounds(2, FILLING)

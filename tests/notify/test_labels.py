@@ -12,8 +12,8 @@ from tests.notify.test_outbox import GONE, Desk
 from tests.notify.values import NOON, Script, event, letter
 from watchdogd.checks import node_checks
 from watchdogd.daemon.remediation_context import RemediationContext
-from watchdogd.daemon.round import touch_events
 from watchdogd.daemon.self_monitoring import SelfMonitoring
+from watchdogd.daemon.switch_events import touch_events
 from watchdogd.history.writer import kind_of
 from watchdogd.home.inbox import Submission
 from watchdogd.incidents.models import EventKind, IncidentEvent, Observation

@@ -88,6 +88,17 @@ def test_what_helps_about_a_notice_beside_an_end_stands_below_the_notice() -> No
     assert _one(silenced).count("To end the silence now:") == 1
 
 
+def test_only_ends_count_as_more_ends() -> None:
+    end = event(EventKind.RESOLVED)
+    unsilenced = dataclasses.replace(
+        end, kind=EventKind.NOTICE, summary="silence ended by bob", incident=None
+    )
+    other = event(EventKind.RESOLVED, incident(18))
+    heads = [_one(*group).split("\n")[0] for group in ((end, unsilenced), (end, other, unsilenced))]
+    assert ["more end" in head for head in heads] == [False, True]
+    assert heads[1].endswith("(and 1 more end)")
+
+
 def test_a_first_line_is_100_characters_and_nothing_is_lost() -> None:
     long = "stalled, no output for 22m (limit 10m), at step 249; rank 137 (node n017, GPU 1) " + "waits " * 30
     text = _one(event(summary=long))

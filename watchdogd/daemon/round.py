@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +20,7 @@ from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.status_file import StatusWriter
 from watchdogd.daemon.storage import Storage, WriteBuffer
+from watchdogd.daemon.switch_events import RunNow, touch_events
 from watchdogd.daemon.trouble import Trouble
 from watchdogd.errors import WatchdogError
 from watchdogd.history.models import Gap, Past, Record
@@ -31,10 +31,9 @@ from watchdogd.notify.message import compose
 from watchdogd.notify.sparkline import with_trends
 from watchdogd.plugin import SWITCH_SET, Advice
 from watchdogd.remediation import stall_inquiry
-from watchdogd.remediation.executor import unpolled_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from watchdogd.daemon.registry.check_factory import Check
     from watchdogd.daemon.registry.plugin_registry import Source
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from watchdogd.home.layout import Home
     from watchdogd.home.markers import Pause
     from watchdogd.notify.notification import Notification
-    from watchdogd.plugin import Job
     from watchdogd.system.bounded_io import BoundedIO
 
     Send = Callable[[Sequence[Notification]], None]
@@ -200,7 +198,7 @@ class Engine:
         trends = {check.name: trend for check in checks if (trend := check.entry.declared.trend)}
         events = with_trends(self._with_guards(reported), trends, latest, self._storage.series)
         speaker = self._context().speaker
-        events += tuple(touch_events(submissions, speaker, judged_at, stops, self._unpolled_jobs))
+        events += tuple(touch_events(submissions, speaker, judged_at, stops, self._run_now))
         if self._started is not None:
             name, count = self.setup.config.daemon.name, len(status_file.open_incidents(self.alerts))
             events += (start_event(name, self._started, count, judged_at),)
@@ -366,17 +364,16 @@ class Engine:
             return self._patient.attempt(partial(_is_polled, str(self.home.path), event.run, since))
         return False
 
-    def _unpolled_jobs(self, run: str, kind: str) -> tuple[str, tuple[Job, ...]]:
-        """Return a run's backend and its running jobs, if no Guard is known to poll its switch; else none."""
+    def _run_now(self, run: str, kind: str) -> RunNow:
+        """Return what is known of a run whose switch was used."""
         check = self._context().speaker(run)
         snapshot = self._execution.snapshots.snapshot(check) if check and check.run else None
-        jobs = tuple(job for job in (snapshot.jobs or ()) if job.working) if snapshot else ()
-        if not jobs or check is None or check.run is None:
-            return "", ()
+        if not snapshot or check is None or check.run is None:
+            return RunNow()
+        polled = True
         with contextlib.suppress(WatchdogError, OSError):  # without home nothing is known of Guards
-            if self._patient.attempt(partial(_is_unpolled, str(self.home.path), run, kind)):
-                return check.run.backend, jobs
-        return "", ()
+            polled = not self._patient.attempt(partial(_is_unpolled, str(self.home.path), run, kind))
+        return RunNow(check.run.backend, snapshot.jobs, polled)
 
     def _keep(self, record: Record, send: Send = lambda _: None) -> None:
         """Store the round; then send its messages and begin its actions."""
@@ -481,48 +478,3 @@ def start_event(name: str, pause: Pause, incidents: int, now: float) -> Incident
 def counted(number: int, what: str) -> str:
     """Return `3 runs`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-_FOLLOWS = {
-    ("kill", True): "a job of it may run again; the run is expected once one was seen",
-    ("save", False): "its training loop saves a checkpoint and goes on",
-    ("save", True): "no checkpoint is saved for it",
-}
-"""What follows when a switch (by kind, and whether it was cleared) was touched."""
-
-
-def touch_events(
-    submissions: Iterable[Submission],
-    speaker: Callable[[str], Check | None],
-    now: float,
-    stops: Mapping[str, str] | None = None,
-    unpolled: Callable[[str, str], tuple[str, tuple[Job, ...]]] = lambda _run, _kind: ("", ()),
-) -> Iterator[IncidentEvent]:
-    """Yield a notice for each switch that people touched, on the channels of its run.
-
-    Switches pressed by watchdogd are reported as its actions. `stops`: what was said of each run that had
-    been stopped by its switch. `unpolled`: the run's backend and its running jobs, if no Guard was heard of.
-    """
-    touched: dict[tuple[str, str], list[Submission]] = {}
-    for submission in submissions:
-        if submission.kind == "touch" and not submission.automatic:
-            touched.setdefault((submission.run, submission.switch), []).append(submission)
-    for (run, _), touches in touched.items():
-        check = speaker(run)
-        name = check.name if check else SELF
-        again: tuple[Advice, ...] = ()
-        if not (last := touches[-1]).cleared:
-            clear = f"watchdogd {last.switch}-switch {shlex.quote(run)} --clear"
-            again = (Advice("To let it run:" if last.switch == "kill" else "To take it back:", clear),)
-        backend, jobs = ("", ()) if last.cleared else unpolled(run, last.switch)
-        if last.switch == "kill":
-            again = (*unpolled_ends(backend, jobs), *again)
-        words = message_wording.switched(touches, polled=not jobs)
-        facts = ["" if jobs else _FOLLOWS.get((last.switch, last.cleared), "")]
-        if jobs:
-            facts.append("nothing obeys it but what runs under watchdogd guard")
-        if last.switch == "kill" and last.cleared and stops and run in stops:
-            facts.insert(0, f"before: {stops[run]}")
-        yield IncidentEvent(
-            EventKind.NOTICE, now, name, run, run, words, facts=tuple(filter(None, facts)), advice=again
-        )

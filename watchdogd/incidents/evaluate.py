@@ -128,9 +128,8 @@ class _Evaluation:
                     command = f"watchdogd unsilence {shlex.quote(request.target)}"
                     advice = (Advice("To end the silence now:", command),)
             else:
-                text = message_wording.unsilenced(request.by)
-                wrong = [message_wording.follower(each.incident) for each in about if each.incident]
-                facts = tuple(wrong) or ("nothing is wrong now",)
+                facts = tuple(message_wording.follower(each.incident) for each in about if each.incident)
+                text = message_wording.unsilenced(request.by, wrong=bool(facts))
             self.events.append(
                 IncidentEvent(
                     EventKind.NOTICE,

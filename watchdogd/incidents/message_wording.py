@@ -185,24 +185,27 @@ def silenced(by: str, seconds: float, reason: str) -> str:
     return _why(f"silenced by {by} for {age(seconds)}", reason)
 
 
-def unsilenced(by: str) -> str:
-    """Return who ended a silence."""
-    return f"silence ended by {by}, what is still wrong is reported again"
+def unsilenced(by: str, *, wrong: bool) -> str:
+    """Return who ended a silence; `wrong`: something is, which is reported now."""
+    now = "what is still wrong is reported again" if wrong else "nothing is wrong now"
+    return f"silence ended by {by}, {now}"
 
 
-def switched(touches: Sequence[Submission], *, polled: bool = True) -> str:
+def switched(touches: Sequence[Submission], *, polled: bool = True, then: str = "") -> str:
     """Return who set or cleared a switch; one that was set and cleared at once is one fact.
 
-    `polled`: if a job of the run is there, a Guard polls it.
+    `polled`: if a job of the run is there, a Guard polls it. `then`: what is so now that it is cleared.
     """
     first, last = touches[0], touches[-1]
-    unheard = "" if polled or last.cleared else ", but no Guard of it was heard of"
     what = f"{first.switch} switch {'cleared' if first.cleared else 'set'} by {first.by}"
-    if last is first or last.cleared is first.cleared:
-        return _why(what + unheard, first.reason)
+    again = first.cleared is not last.cleared
     by = "" if last.by == first.by else f" by {last.by}"
-    done = "cleared" if last.cleared else "set again"
-    return _why(f"{what} and {done}{by} after {age(last.at - first.at)}{unheard}", first.reason)
+    done = f" and {'cleared' if last.cleared else 'set again'}{by} after {age(last.at - first.at)}"
+    if last.cleared:
+        why = f" ({first.reason})" if first.reason else ""
+        return f"{what}{why}{done if again else ''}{f', {then}' if then else ''}"
+    unheard = "" if polled else ", but no Guard of it was heard of"
+    return _why(f"{what}{done if again else ''}{unheard}", first.reason)
 
 
 def stopped(by: str, reason: str) -> str:

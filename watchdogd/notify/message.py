@@ -170,7 +170,8 @@ def _others(group: Sequence[IncidentEvent]) -> str:
     """Return how many further alerts a message has, or ends beside an end: `2 more alerts`."""
     first, *others = ((each.incident.id if each.incident else each.summary, word_of(each)) for each in group)
     ends = first[1] == "RESOLVED"
-    count = len({about for about, word in others if about != first[0] and (word in _ALERTS or ends)})
+    counted = {"RESOLVED"} if ends else _ALERTS
+    count = len({about for about, word in others if about != first[0] and word in counted})
     return f"{count} more {'end' if ends else 'alert'}{'s' * (count > 1)}" if count else ""
 
 
