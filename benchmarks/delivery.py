@@ -112,8 +112,6 @@ def _delivering(folder: Path, there: Hook, config: str) -> Iterator[tuple[ours.R
         locks = Locks(home, turned.engine._patient.attempt)
         outbox = Outbox(senders.build(chosen, home), senders.policy(chosen), settle, locks=locks)
         outbox.start()
-        drafts, count = home.path / ".outbox", len(outbox.workers)
-        measure.wait_until(lambda: len([*drafts.glob(".*")]) == count, 30, "its locks are prepared at rest")
         yield turned, outbox
         outbox.stop(10)
 

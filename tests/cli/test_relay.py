@@ -21,6 +21,8 @@ from tests.servers.web import Answer, Request, WebServer
 from tests.waiting import wait_until
 from watchdogd import cli
 from watchdogd.history.models import Record
+from watchdogd.notify.delivery_plan import Delivered
+from watchdogd.notify.locks import Locks
 
 DEAD_PROXY = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "", "NO_PROXY": ""}
 """A proxy that nobody runs: what a compute node without a route looks like to requests."""
@@ -113,10 +115,9 @@ class Site:
     def wait_for(self, count: int) -> None:
         wait_until(lambda: len(self.arrived()) >= count, 120, f"{count} messages arrived")
 
-    def claims(self) -> list[str]:
-        """Locks that are held, or were left; a daemon at rest prepares its next one under a hidden name."""
-        folder = self.home.path / ".outbox"
-        return [name for name in os.listdir(folder) if not name.startswith(".")] if folder.exists() else []
+    def left(self) -> list[Delivered]:
+        """What was delivered and no daemon has stored yet."""
+        return Locks(self.home).delivered()
 
 
 def _slowly(_request: Request) -> Answer:
@@ -141,7 +142,7 @@ def test_what_a_dead_daemon_left_is_delivered_once_and_the_next_daemon_knows(sit
     assert site.run("tick").returncode == 0
     assert site.arrived() == {"a@hook": 1, "b@hook": 1}
     assert set(site.states().values()) == {"sent"}
-    assert site.claims() == []
+    assert site.left() == []
 
 
 def test_beside_a_living_daemon_without_a_way_out_each_message_comes_once(site: Site) -> None:
@@ -159,7 +160,7 @@ def test_beside_a_living_daemon_without_a_way_out_each_message_comes_once(site: 
             site.flag.unlink()
             site.wait_for(2 * turn + 2)
         wait_until(lambda: set(site.states().values()) == {"sent"}, 120, "all is marked")
-        wait_until(lambda: not site.claims(), 120, "the claims are gone")
+        wait_until(lambda: not site.left(), 120, "the log is cleared")
     finally:
         relay.send_signal(signal.SIGTERM)
         daemon.send_signal(signal.SIGTERM)

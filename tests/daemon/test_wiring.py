@@ -1,7 +1,6 @@
 """What a daemon finds in home when it begins."""
 
 import errno
-import os
 import subprocess
 import sys
 import time
@@ -18,21 +17,23 @@ from tests.waiting import wait_until
 from watchdogd.daemon import status_file
 from watchdogd.daemon.round import Engine
 from watchdogd.daemon.setup import Setup
-from watchdogd.daemon.wiring import assembled, learn, outbox_of
+from watchdogd.daemon.wiring import assembled, outbox_of
 from watchdogd.errors import HistoryError
 from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home import inbox_submit
 from watchdogd.home.layout import Home
+from watchdogd.notify.locks import Locks
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 from watchdogd.home.layout import Home
+from watchdogd.notify.delivery_plan import Delivered
 from watchdogd.notify.locks import ChannelLock, Locks
 lock = ChannelLock(Locks(Home(Path(sys.argv[1]))), "slack")
 lock.take()
-lock.acknowledge(sys.argv[2], "", 0.0)
+lock.acknowledge(Delivered(sys.argv[2], "slack", 0.0))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -44,14 +45,15 @@ def test_what_one_who_was_killed_delivered_is_stored_and_his_lock_goes(tmp_path:
     home.write(home.config, '[channels.slack]\ntype = "webhook"\nurl = "http://127.0.0.1:9"\n')
     row = replace(letter(1, now=time.time()), state=state)
     subprocess.run([sys.executable, "-c", KILLED, str(home.path), row.key], check=False)
-    assert len(os.listdir(tmp_path / ".outbox")) == 1
+    assert len(Locks(home).delivered()) == 1
     with assembled(home, Setup.load(home)) as parts:
         parts.storage.record(Record(time.time(), notifications=(row,)))
         outbox = outbox_of(parts, lambda: True)
         outbox.add(parts.storage.waiting())
-        learn(parts, outbox)
+        outbox.learn()
+        outbox.workers["slack"].step()
         assert parts.storage.waiting() == []
-    assert os.listdir(tmp_path / ".outbox") == []
+    assert Locks(home).delivered() == []
 
 
 def test_a_drop_in_folder_that_cannot_be_looked_at_ends_no_incident_and_runs_nothing_again(

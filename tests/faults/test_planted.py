@@ -63,7 +63,7 @@ MORE = (
     "logs/crash.log", "report.html", "inbox/run-17.beat.node5.17.json", "inbox/1.ack.node5.17-1.json",
     "inbox/run-17.sample.node5.17.json", "inbox/run-17.stacks-request", "inbox/run-17.stacks.node5.17.txt",
     "inbox/run-17.finished.node5.17.json", "cron.hourly/other.py", "cron.hourly/script.slurm",
-    ".outbox/0123456789abcdef0123456789abcdef.0001",
+    ".outbox/0123456789abcdef0123456789abcdef.delivered",
 )  # fmt: skip
 """What may lie in home beside what two rounds leave there."""
 QUICK = (
@@ -217,7 +217,7 @@ READERS: dict[str, Callable[[Home], object]] = {
     "switches/run-17.kill": lambda home: switches.read(switch_places.find(str(home.path), "run-17", "kill")),
     "switches/run-17.finished": finished,
     ".lease/0000000009": lease.alive,
-    ".outbox/0123456789abcdef0123456789abcdef.0001": lambda home: Locks(home).delivered(),
+    ".outbox/0123456789abcdef0123456789abcdef.delivered": lambda home: Locks(home).delivered(),
     "inbox/1.ack.node5.17-1.json": inbox.take,
     "inbox/run-17.beat.node5.17.json": lambda home: [*left(str(home.inbox), "run-17", ME, "beat")],
     "inbox/run-17.sample.node5.17.json": lambda home: sweep(str(home.inbox), "run-17", "", 0.0),

@@ -41,11 +41,8 @@ def live(folder: str, url: str, rounds: int, begun: Connection, storm: int = 0) 
     locks = Locks(home)
     waiting, ended = store.waiting(), [each for each in store.notifications() if each.state != "waiting"]
     outbox = Outbox({"hook": JsonWebhook(url)}, POLICY, store.settle, ended, locks=locks)
-    outbox.start()
     outbox.add(waiting)
-    journals = locks.journals()
-    outbox.learn([each for journal in journals for each in journal.delivered])
-    locks.remove(journals)
+    outbox.start()
     first = len(waiting) + len(ended)
     for number in itertools.islice(itertools.count(first), rounds):
         letter = addressed(message(number % INCIDENTS), "hook", time.time(), f"n{number}")

@@ -18,6 +18,7 @@ from tests.servers.web import NORMAL, Fault, WebServer
 from tests.waiting import wait_until
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
+from watchdogd.notify.locks import Locks
 
 KILLS, STORM = 200, 1000
 
@@ -118,7 +119,7 @@ def _nothing_is_lost(home: Home, endpoint: WebServer) -> None:
     keys = _keys(endpoint)
     assert {row.key for row in rows} == set(keys)
     assert {row.state for row in rows} == {"sent"}
-    assert [name for name in os.listdir(home.path / ".outbox") if not name.startswith(".")] == []
+    assert Locks(home).delivered() == []
     for incident in range(INCIDENTS):
         firsts = [int(key[1:].partition("@")[0]) for key in dict.fromkeys(keys)]
         numbers = [number for number in firsts if number % INCIDENTS == incident]

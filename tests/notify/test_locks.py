@@ -1,34 +1,41 @@
 """Who sends on a channel: one alone, and what was delivered is known to all."""
 
+import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.notify.values import NOON, Ledger, Script, letter
 from watchdogd.errors import DeliveryError, HomeError, PartlyDeliveredError
+from watchdogd.home import lease
 from watchdogd.home.layout import Home
+from watchdogd.notify import locks
 from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.delivery_plan import Delivered
-from watchdogd.notify.locks import STALE, ChannelLock, Journal, LockedError, Locks
+from watchdogd.notify.locks import STALE, ChannelLock, LockedError, Locks
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Notification
 from watchdogd.system.clock import SteadyClock
 
 KEY = "incident-17-opened@slack"
+DELIVERED = Delivered(KEY, "slack", NOON, "C1 17.5")
 DIED = f"""
 import os, signal, sys
 from pathlib import Path
 from watchdogd.home.layout import Home
+from watchdogd.notify import locks
+from watchdogd.notify.delivery_plan import Delivered
 from watchdogd.notify.locks import ChannelLock, Locks
 lock = ChannelLock(Locks(Home(Path(sys.argv[1]))), "slack")
 lock.take()
 if sys.argv[2:]:
-    lock.acknowledge({KEY!r}, "C1 17.5", {NOON})
+    lock.acknowledge(Delivered({KEY!r}, "slack", {NOON}, "C1 17.5"))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -40,9 +47,15 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def _files(home: Home) -> list[str]:
-    folder = home.path / ".outbox"
-    return sorted(os.listdir(folder)) if folder.exists() else []
+def _held(home: Home) -> list[Path]:
+    """The records of leases that are held."""
+    records = (home.path / ".outbox").glob("*/0*")
+    return [path for path in records if not json.loads(path.read_text())["released"]]
+
+
+def _log(home: Home) -> Path:
+    [path] = (home.path / ".outbox").glob("*.delivered")
+    return path
 
 
 def _relay(home: Home) -> Locks:
@@ -69,9 +82,9 @@ def test_while_one_sends_no_other_does(home: Home) -> None:
     with pytest.raises(LockedError, match=r"process \d+ on .* is sending on it"):
         relay.take()
     assert ChannelLock(Locks(home), "mail").take() == []
-    daemon.acknowledge(KEY, "C1 17.5", NOON)
+    daemon.acknowledge(DELIVERED)
     daemon.release(stored=False)
-    assert relay.take() == [Delivered(KEY, "slack", NOON, "C1 17.5")]
+    assert relay.take() == [DELIVERED]
 
 
 def test_of_many_who_want_it_at_once_one_gets_it(home: Home) -> None:
@@ -95,111 +108,119 @@ def test_of_many_who_want_it_at_once_one_gets_it(home: Home) -> None:
     assert len(won) == 1
 
 
-def test_one_who_begins_anew_while_all_files_were_removed_is_alone_too(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = ChannelLock(Locks(home), "slack")
-    first.take()
-    [path] = (home.path / ".outbox").iterdir()
-    path.rename(path.with_suffix(".0007"))
-    late = Locks(home)
-    seen_before: list[list[Journal]] = [[]]
-    look = late.journals
-    monkeypatch.setattr(
-        late, "journals", lambda *_, **but: seen_before.pop() if seen_before else look(*_, **but)
-    )
-    with pytest.raises(LockedError):
-        ChannelLock(late, "slack").take()
-    assert _files(home) == [path.with_suffix(".0007").name]
-
-
 @pytest.mark.parametrize("stored", [True, False])
 def test_what_nothing_was_sent_under_leaves_nothing_behind(home: Home, stored: bool) -> None:
     lock = ChannelLock(Locks(home), "slack")
     lock.take()
     lock.release(stored=stored)
-    assert _files(home) == []
+    assert _held(home) == []
+    assert not list((home.path / ".outbox").glob("*.delivered"))
 
 
 def test_who_died_while_sending_holds_nobody_up_and_what_he_delivered_is_known(home: Home) -> None:
     for words in ([], ["delivered"]):
         subprocess.run([sys.executable, "-c", DIED, str(home.path), *words], check=False)
     lock = ChannelLock(Locks(home), "slack")
-    assert lock.take() == [Delivered(KEY, "slack", NOON, "C1 17.5")]
+    assert lock.take() == [DELIVERED]
     lock.release(stored=True)
-    assert _files(home) == []
+    assert _held(home) == []
+    assert Locks(home).delivered() == []
 
 
-def test_who_vanished_on_another_node_holds_it_up_for_a_while_only(home: Home) -> None:
+def test_who_vanished_on_another_node_holds_it_up_for_a_while_only(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ChannelLock(Locks(home), "slack").take()
-    [path] = (home.path / ".outbox").iterdir()
+    [path] = _held(home)
     path.write_text(path.read_text().replace('"node": "', '"node": "another '))
+    contender = ChannelLock(Locks(home), "slack")
     with pytest.raises(LockedError, match="is sending on it"):
-        ChannelLock(Locks(home), "slack").take()
+        contender.take()
     old = path.stat().st_mtime - STALE - 1
     os.utime(path, (old, old))
-    assert ChannelLock(Locks(home), "slack").take() == []
+    with pytest.raises(LockedError, match="is sending on it"):
+        contender.take()
+    monkeypatch.setattr(lease, "WATCH", 0.0)
+    assert contender.take() == []
 
 
-def test_each_message_renews_it_and_more_are_noted_than_it_was_made_for(home: Home) -> None:
+def test_each_message_renews_it_and_more_are_noted_than_fit_into_a_cleared_log(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "RENEW", 0.0)
+    monkeypatch.setattr(locks, "RENEW", 0.0)
     relay = ChannelLock(_relay(home), "slack")
     relay.take()
-    [path] = (home.path / ".outbox").iterdir()
+    [path] = _held(home)
     os.utime(path, (1.0, 1.0))
     for number in range(100):
-        relay.acknowledge(f"n{number}@slack", f"C1 17.{number}", NOON)
+        relay.acknowledge(Delivered(f"n{number}@slack", "slack", NOON, f"C1 17.{number}"))
     assert path.stat().st_mtime > 1.0
     found = Locks(home).delivered()
     assert [each.key for each in found] == [f"n{number}@slack" for number in range(100)]
-    assert path.stat().st_size > 4096
+    assert _log(home).stat().st_size > 4096
 
 
-def test_a_relay_without_a_daemon_leaves_one_file_however_often_it_sends(home: Home) -> None:
+def test_a_relay_without_a_daemon_keeps_one_log_however_often_it_sends(home: Home) -> None:
     relay = ChannelLock(_relay(home), "slack")
     for number in range(3):
         relay.take()
-        relay.acknowledge(f"n{number}@slack", "", NOON)
+        relay.acknowledge(Delivered(f"n{number}@slack", "slack", NOON))
         relay.release(stored=True)
-    assert len(_files(home)) == 1
-    daemon = Locks(home)
-    assert [each.key for each in daemon.delivered()] == ["n0@slack", "n1@slack", "n2@slack"]
-    daemon.remove(daemon.journals())
-    assert _files(home) == []
+    assert len(list((home.path / ".outbox").iterdir())) == 2
+    assert [each.key for each in Locks(home).delivered()] == ["n0@slack", "n1@slack", "n2@slack"]
+    daemon = ChannelLock(Locks(home), "slack")
+    daemon.take()
+    daemon.release(stored=True)
+    assert Locks(home).delivered() == []
 
 
 def test_what_is_just_being_written_or_was_never_ours_locks_and_tells_nothing_wrong(home: Home) -> None:
     lock = ChannelLock(Locks(home), "slack")
     lock.take()
-    [path] = (home.path / ".outbox").iterdir()
-    whole = path.read_text()
-    path.write_text(whole[:100])
+    lock.acknowledge(DELIVERED)
+    whole = _log(home).read_text()
+    for line in ('"key"', "[1]", "7", '{"key": 1}', '{"key": "a", "channel": "slack", "at": 1e999}', "\x00"):
+        _log(home).write_text(f"{whole}\n{line}\n")
+        assert Locks(home).delivered() == [DELIVERED]
+    _log(home).write_text(whole[:30])
+    later = Delivered("later@slack", "slack", NOON)
+    lock.acknowledge(later)
+    assert Locks(home).delivered() == [later]
+    [path] = _held(home)
+    path.write_text(path.read_text()[:100])
     with pytest.raises(LockedError, match="another node is sending on it"):
         ChannelLock(Locks(home), "slack").take()
-    for line in ('"key"', "[1]", "7", '{"key": 1}', '{"key": "a", "channel": "slack", "at": 1e999}', "\x00"):
-        path.write_text(f"{whole}{line}\n")
-        assert Locks(home).delivered() == []
 
 
 def test_a_test_message_that_went_well_is_told_and_locks_nothing(home: Home) -> None:
-    Locks(home).announce("test-1@slack", "slack", NOON)
-    daemon = Locks(home)
-    assert daemon.delivered() == [Delivered("test-1@slack", "slack", NOON)]
-    assert ChannelLock(Locks(home), "slack").take() == daemon.delivered()
-    daemon.remove(daemon.journals())
-    assert len(_files(home)) == 1
+    test = Delivered("test-1@slack", "slack", NOON)
+    ChannelLock(Locks(home), "slack").acknowledge(test)
+    assert Locks(home).delivered() == [test]
+    assert ChannelLock(Locks(home), "slack").take() == [test]
+
+
+def test_a_cleared_log_keeps_room_for_a_full_disk(home: Home) -> None:
+    lock = ChannelLock(Locks(home), "slack")
+    for _ in range(2):
+        lock.take()
+        lock.acknowledge(DELIVERED)
+        lock.release(stored=True)
+        assert (Locks(home).delivered(), _log(home).stat().st_size) == ([], 4096)
 
 
 def test_what_another_delivered_is_not_sent_but_marked(home: Home) -> None:
     relay = ChannelLock(_relay(home), "slack")
     relay.take()
-    relay.acknowledge(KEY, "C1 17.5", NOON + 9)
+    relay.acknowledge(replace(DELIVERED, at=NOON + 9))
     relay.release(stored=True)
     slack, ledger = Script(), Ledger()
     _outbox(home, slack, Locks(home), ledger).workers["slack"].step()
     assert slack.tried == []
     row = ledger.rows[KEY]
     assert (row.state, row.receipt, row.sent_at) == ("sent", "C1 17.5", NOON + 9)
-    assert _files(home) == []
+    assert _held(home) == []
+    assert Locks(home).delivered() == []
 
 
 @pytest.mark.parametrize("fault", [DeliveryError("answered 500"), DeliveryError("no", permanent=True)])
@@ -275,45 +296,15 @@ def test_one_who_acts_no_more_for_home_sends_nothing(home: Home) -> None:
 def test_what_a_relay_delivered_outlives_a_power_cut(
     home: Home, monkeypatch: pytest.MonkeyPatch, keeps: bool
 ) -> None:
-    """No daemon may store it for long; what a daemon itself sends it stores at once. Both keep their lock."""
+    """No daemon may store it for long; what a daemon sends itself it stores at once. None waits to begin."""
     synced: list[int] = []
     lock = ChannelLock(Locks(home, anyway=False, keeps=keeps), "slack")
-    for name in ("fsync", "fdatasync"):
-        monkeypatch.setattr(os, name, synced.append)
-    lock.take()
-    assert synced  # an empty one would hold up whoever comes next for STALE seconds
-    synced.clear()
-    lock.acknowledge(KEY, "C1 17.5", NOON)
+    for _ in range(2):  # the log is made by the first
+        synced.clear()
+        for name in ("fsync", "fdatasync"):
+            monkeypatch.setattr(os, name, synced.append)
+        lock.take()
+        assert synced == []
+        lock.acknowledge(DELIVERED)
+        lock.release(stored=True)
     assert bool(synced) is keeps
-
-
-def test_a_lock_that_was_prepared_waits_for_no_disk_and_is_of_now(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock = ChannelLock(Locks(home), "slack")
-    lock.prepare()
-    [draft] = (home.path / ".outbox").iterdir()
-    os.utime(draft, (1.0, 1.0))
-    monkeypatch.setattr(os, "fsync", pytest.fail)
-    lock.take()
-    [path] = (home.path / ".outbox").iterdir()
-    assert not path.name.startswith(".")
-    assert path.stat().st_mtime > 1.0  # else another node would take it for abandoned
-    with pytest.raises(LockedError, match=r"process \d+ on .* is sending on it"):
-        ChannelLock(_relay(home), "slack").take()
-
-
-def test_what_is_prepared_is_left_behind_by_nobody(home: Home) -> None:
-    lock = ChannelLock(Locks(home), "slack")
-    lock.prepare()
-    lock.close()
-    assert _files(home) == []
-    lock.prepare()
-    [draft] = (home.path / ".outbox").iterdir()
-    draft.unlink()
-    assert lock.take() == []  # written anew
-    of_a_dead_one = draft.with_name(".0123.another-node.17.89ab")
-    of_a_dead_one.touch()
-    os.utime(of_a_dead_one, (1.0, 1.0))
-    ChannelLock(Locks(home), "mail").prepare()
-    assert of_a_dead_one.name not in _files(home)

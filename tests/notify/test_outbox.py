@@ -382,7 +382,7 @@ def _after_a_detour() -> tuple[Desk, Script, Script]:
     desk.work(60)
     assert "began@mail" in mail.keys
     slack.always = None
-    desk.outbox.learn([Delivered("test-1@slack", "slack", desk.now)])
+    desk.outbox.rows.learn("slack", [Delivered("test-1@slack", "slack", desk.now)])
     desk.work()
     return desk, slack, mail
 
@@ -542,7 +542,7 @@ def test_a_channel_that_took_a_test_message_goes_on_at_once() -> None:
     desk.add(letter(1))
     desk.work(60)
     slack.always = None
-    desk.outbox.learn([Delivered("test-1@slack", "slack", desk.now)])
+    desk.outbox.rows.learn("slack", [Delivered("test-1@slack", "slack", desk.now)])
     desk.work()
     assert len(slack.taken) == 1
     assert desk.outbox.troubles == ()
@@ -556,7 +556,7 @@ def test_what_somebody_else_delivered_is_marked_and_not_sent() -> None:
     slack.always = None
     slack.tried.clear()
     for _ in range(2):  # each round says so, until it is marked
-        desk.outbox.learn([Delivered("one@slack", "slack", NOON + 9, "C1 17.5")])
+        desk.outbox.rows.learn("slack", [Delivered("one@slack", "slack", NOON + 9, "C1 17.5")])
     desk.work()
     assert (slack.keys, slack.roots) == (["two@slack"], [("C1 17.5",)])
     row = desk.ledger.rows["one@slack"]

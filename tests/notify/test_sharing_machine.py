@@ -7,9 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import settings
@@ -17,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.notify.values import NOON, Ledger, Script, letter
-from watchdogd.daemon import wiring
 from watchdogd.errors import DeliveryError
 from watchdogd.home.layout import Home
+from watchdogd.home.lease import Lease
 from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message_outbox import Outbox, Relay
@@ -48,6 +46,16 @@ class Way(Script):
         return receipt
 
 
+class Mortal(Locks):
+    """Locks of one who is dead as soon as another works: here all work in turn."""
+
+    def lease(self, channel: str) -> Lease:
+        """Return a lease whose holder is gone, for all others."""
+        made = super().lease(channel)
+        made._me = replace(made._me, pid=0, born="gone")
+        return made
+
+
 class Sharing(RuleBasedStateMachine):
     """One history, one folder of claims, one server; a daemon that stores, and two relays that do not."""
 
@@ -56,7 +64,7 @@ class Sharing(RuleBasedStateMachine):
         self.folder = tempfile.mkdtemp(prefix="watchdogd-sharing-")
         self.home = Home(Path(self.folder) / "home")
         self.home.make()
-        self.now, self.count, self.lives = NOON, 0, 0
+        self.now, self.count = NOON, 0
         self.burning = 0
         self.ledger = Ledger()
         self.server: list[Notification] = []
@@ -166,34 +174,27 @@ class Sharing(RuleBasedStateMachine):
         for key, row in self.ledger.rows.items():
             assert row.state == "sent" or (row.state == "superseded" and row.message.ends)
             assert key in came or row.message.ends  # an end may be told with what outdated it
-        claims = self.home.path / ".outbox"
-        assert not claims.exists() or not list(claims.iterdir())
+        assert Locks(self.home).delivered() == []
         shutil.rmtree(self.folder)
 
     # ------------------------------------------------------------ who they are
 
     def begin(self, who: str) -> None:
         """A new life of one: what it knows is in the history and in the claims."""
-        self.lives += 1
         self.ways[who].crashing = False
         keeps = who != "daemon"
-        locks = Locks(self.home, anyway=not keeps, keeps=keeps)
-        # Locks that lie there while another works are of the dead: here all work in turn.
-        locks.me = replace(locks.me, id=str(self.lives), pid=0, born="gone")
+        locks = Mortal(self.home, anyway=not keeps, keeps=keeps)
         if keeps:
             self.begin_relay(who, locks)
         else:
             self.begin_daemon(locks)
 
     def begin_daemon(self, locks: Locks) -> None:
-        parts: Any = SimpleNamespace(
-            patient=SimpleNamespace(attempt=lambda function: function()), locks=locks
-        )
         sent = [row for row in self.ledger.rows.values() if row.state == "sent"]
         way: Any = self.ways["daemon"]
         outbox = Outbox({"slack": way}, POLICY, self.ledger.settle, sent, clock=self.clock(), locks=locks)
         outbox.add(self.ledger.waiting())
-        self.outboxes["daemon"], self.looks["daemon"] = outbox, partial(wiring.learn, parts, outbox)
+        self.outboxes["daemon"], self.looks["daemon"] = outbox, outbox.learn
 
     def clock(self) -> SteadyClock:
         return SteadyClock(lambda: self.now, lambda: self.now)

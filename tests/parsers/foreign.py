@@ -341,8 +341,7 @@ def _checkpoints(text: str) -> object:
 
 
 def _locks(text: str) -> object:
-    said = list(locks._lines(text.encode("utf-8", "surrogatepass")))
-    return [(locks._delivered(each), locks._holder(each.get("holder"))) for each in said]
+    return list(locks._deliveries(text.encode("utf-8", "surrogatepass")))
 
 
 def _answers(home: Home) -> object:

@@ -13,7 +13,8 @@ from watchdogd.config.loading import load
 from watchdogd.config.models import Config
 from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.layout import Home
-from watchdogd.notify.locks import Locks
+from watchdogd.notify.delivery_plan import Delivered
+from watchdogd.notify.locks import ChannelLock, Locks
 from watchdogd.notify.message import test_message
 from watchdogd.notify.notification import Message, addressed
 from watchdogd.notify.senders import sender_of
@@ -70,5 +71,5 @@ def deliver(name: str, message: Message, config: Config, home: Home) -> tuple[st
     except WatchdogError as error:
         return one_line(str(error)) or "no reason given", ""
     with suppress(OSError, WatchdogError):  # the daemon finds out by itself, just later
-        Locks(home).announce(notification.key, name, now)
+        ChannelLock(Locks(home), name).acknowledge(Delivered(notification.key, name, now))
     return "", one_line(str(getattr(sender, "hint", "")))

@@ -17,7 +17,7 @@ from watchdogd.daemon.due import Rechecks
 from watchdogd.daemon.housekeeping import do_chores
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.status_file import observation_json
-from watchdogd.daemon.wiring import answers_of, assembled, learn, missing, outbox_of
+from watchdogd.daemon.wiring import answers_of, assembled, missing, outbox_of
 from watchdogd.errors import ConfigError, UsageError
 from watchdogd.home import lease, markers
 from watchdogd.home.layout import Home
@@ -117,8 +117,8 @@ def report_stop(home: Home, setup: Setup) -> str:
     try:
         with assembled(home, setup) as parts:
             outbox = outbox_of(parts, mine.held, go_on=True)
-            outbox.start()
             outbox.add(parts.past.waiting)
+            outbox.start()
             outbox.add(parts.engine.say_stopped())
             outbox.stop(FAREWELL)
             lacking = missing(parts)
@@ -139,9 +139,8 @@ def _mark(home: Home) -> float:
 def _tick(parts: Wiring, leadership: DaemonLeadership, rechecks: Rechecks) -> None:
     engine = parts.engine
     outbox = outbox_of(parts, leadership.lease.held, go_on=True)
-    engine.troubles["engine"] = outbox.start()
     outbox.add(parts.past.waiting)
-    learn(parts, outbox)
+    engine.troubles["engine"] = outbox.start()
     engine.reload()
     _take_answers(parts)
     if _rounds(engine, outbox, leadership, rechecks):

@@ -19,7 +19,7 @@ from watchdogd.daemon.publishing import Publisher
 from watchdogd.daemon.scheduler import Schedule
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.status_file import open_incidents
-from watchdogd.daemon.wiring import Wiring, answers_of, learn, missing, outbox_of
+from watchdogd.daemon.wiring import Wiring, answers_of, missing, outbox_of
 from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.history.models import Gap
 from watchdogd.home import markers
@@ -166,8 +166,8 @@ class Daemon:
 
     def run(self) -> None:
         """Do rounds until the daemon must end; then deliver what can be delivered."""
-        self._outbox.start()
         self._outbox.add(self._parts.past.waiting)
+        self._outbox.start()
         self._schedule.run()
         self._service.ending()
         self._outbox.add(self._engine.conclude(FAREWELL, self.may_act))
@@ -204,7 +204,6 @@ class Daemon:
         engine = self._engine
         if engine.reload() or self._behind:
             self._exchange(engine.setup)
-        learn(self._parts, self._outbox)
         self._ask_for_answers()
         self._see_troubles()
         seen = engine.round(may_act=self.may_act, send=self._outbox.add)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 
 from watchdogd.config import last_good_config
 from watchdogd.daemon.chat_answers import ChatAnswers
@@ -18,7 +17,7 @@ from watchdogd.daemon.round import Engine
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.storage import Storage
 from watchdogd.daemon.workers.worker_pool import WorkerPool
-from watchdogd.errors import ConfigError, HistoryError, WatchdogError
+from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.history.models import Past
 from watchdogd.home.layout import Home
 from watchdogd.notify import senders
@@ -93,16 +92,6 @@ def outbox_of(parts: Wiring, may_act: Callable[[], bool], *, go_on: bool = False
 def answers_of(parts: Wiring) -> ChatAnswers:
     """Return the answer readers for the present configuration."""
     return ChatAnswers(parts.engine.setup.config, parts.home, parts.patient, parts.storage.ended)
-
-
-def learn(parts: Wiring, outbox: Outbox) -> None:
-    """Load deliveries made by a relay or by test messages."""
-    with suppress(OSError, WatchdogError):  # without home; nothing is sent twice because of that
-        journals = parts.patient.attempt(parts.locks.journals)
-        others = [journal for journal in journals if journal.holder.id != parts.locks.me.id]
-        delivered = [each for journal in others for each in journal.delivered]
-        if journals and outbox.learn(delivered):
-            parts.patient.attempt(partial(parts.locks.remove, journals))
 
 
 def setup_of(home: Home, *, go_on: bool) -> tuple[Setup, str]:

@@ -1,10 +1,10 @@
-"""Lease: one daemon acts for a home.
+"""Lease: one process acts for a home, or sends on a channel.
 
-In `.lease/` every holder has created one file, named by its serial; the highest serial holds the lease. It is
-claimed by link(2) to the next serial, which succeeds for one contender only, on network file systems too,
-without a lock. Listing a folder goes to the server (close-to-open), so a holder that was stopped and
-continued finds out before it acts. A lease is renewed by touching one's own file, which needs neither space
-nor inodes.
+In the lease's folder every holder has created one file, named by its serial; the highest serial holds the
+lease. It is claimed by link(2) to the next serial, which succeeds for one contender only, on network file
+systems too, without a lock. Listing a folder goes to the server (close-to-open), so a holder that was stopped
+and continued finds out before it acts. A lease is renewed by touching one's own file, which needs neither
+space nor inodes.
 
 A holder is dead when its process is gone from this node, or when it has not renewed for STALE seconds: by the
 time of its file against that of a fresh file (the file server's clock, never those of two nodes), confirmed
@@ -19,6 +19,7 @@ import logging
 import os
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from watchdogd.home.layout import Home, no_folder
@@ -56,25 +57,40 @@ class LeaseState:
     renewed_at: float = 0.0
 
 
-def is_free(seen: LeaseState, *, lives: bool | None, age: float | None, unchanged: float) -> bool:
+def is_free(
+    seen: LeaseState, *, lives: bool | None, age: float | None, unchanged: float, stale: float = STALE
+) -> bool:
     """Return whether the next contender may take the lease.
 
     `lives`: the holder's process exists; None where that cannot be seen from here. `age`: seconds since the
     renewal by the file system's clock; None where unknown. `unchanged`: seconds for which this process has
-    seen no renewal.
+    seen no renewal. `stale`: seconds without renewal after which a holder counts as dead.
     """
     if seen.serial == 0 or (seen.holder is not None and seen.holder.released) or lives is False:
         return True
-    overdue = age is not None and not -_AHEAD < age < STALE
-    return unchanged >= STALE or (overdue and unchanged >= WATCH)
+    overdue = age is not None and not -_AHEAD < age < stale
+    return unchanged >= stale or (overdue and unchanged >= WATCH)
 
 
 class Lease:
-    """Access of this process to the lease of one home; for one thread. OSError where home cannot be read."""
+    """Access of this process to a lease; for one thread. OSError where home cannot be read.
 
-    def __init__(self, home: Home, job_id: str = "") -> None:
+    `folder`: in home, left out for the lease of home itself; `stale`: see is_free. Unless `durable`, taking
+    it waits for no disk, and a power cut may undo that.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        job_id: str = "",
+        *,
+        folder: Path | None = None,
+        stale: float = STALE,
+        durable: bool = True,
+    ) -> None:
         self._home = home
-        self._folder = lease_folder(home)
+        self._folder = folder or lease_folder(home)
+        self._stale, self._durable = stale, durable
         self._me = myself(job_id)
         self._serial = 0
         self._renewed = float("-inf")
@@ -156,7 +172,8 @@ class Lease:
         """Release the lease if it is still held, so that the next contender need not wait."""
         with contextlib.suppress(FileNotFoundError):  # home is gone
             if self.held():
-                _overwrite(self._path(self._serial), record_text(self._me, released=True))
+                text = record_text(self._me, released=True)
+                _overwrite(self._path(self._serial), text, durable=self._durable)
         self._serial = 0
 
     def _retake(self) -> bool:
@@ -171,14 +188,17 @@ class Lease:
         now = time.monotonic()
         if seen != self._seen:
             self._seen, self._seen_since = seen, now
-        age = _server_age(self._folder, seen)
-        return is_free(seen, lives=lives(seen.holder), age=age, unchanged=now - self._seen_since)
+        free = partial(is_free, seen, unchanged=now - self._seen_since, stale=self._stale)
+        if free(lives=None, age=None):
+            return True
+        return free(lives=lives(seen.holder), age=_server_age(self._folder, seen))
 
     def _claim(self, last: int) -> bool:
         """Create the file of the next serial; False where another process was faster."""
         claim = self._path(last + 1)
         try:
-            create_file(str(claim), record_text(self._me), self._home.file_mode, self._home.group)
+            mode, group = self._home.file_mode, self._home.group
+            create_file(str(claim), record_text(self._me), mode, group, durable=self._durable)
         except FileExistsError:
             return False
         except OSError as error:
@@ -301,10 +321,11 @@ def _take_name(old: Path, claim: Path, text: str) -> bool:
     return True
 
 
-def _overwrite(path: Path, text: str) -> None:
+def _overwrite(path: Path, text: str, *, durable: bool = True) -> None:
     descriptor = smallfile.open_plain(path, os.O_WRONLY)
     try:
         os.pwrite(descriptor, text.encode(), 0)
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

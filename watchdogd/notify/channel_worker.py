@@ -2,10 +2,10 @@
 
 A new row is in the history already. Changes are written to `Rows` and stored at once, or later where the
 history cannot be written. `ChannelWorker.step` makes a plan from the rows, writes what it decides, takes the
-channel's lock, and sends: each message goes to the sender, its delivery is acknowledged in the lock's file,
-its row is written. Then the rows are stored and the lock is released. If the process is killed on the way,
-the next one to take the lock finds the acknowledgement and marks the row, or finds none and sends the message
-(again).
+channel's lock, and sends: each message goes to the sender, its delivery is noted in the channel's log, its
+row is written. Then the rows are stored, the log is cleared and the lock is released. If the process is
+killed on the way, the next one to take the lock finds the delivery in the log and marks the row, or finds
+none and sends the message (again).
 """
 
 from __future__ import annotations
@@ -111,12 +111,18 @@ class Rows:
                 self.lock.notify_all()
 
     def learn(self, name: str, delivered: Iterable[Delivered]) -> bool:
-        """Mark rows delivered by others; return whether there were any."""
+        """Mark rows delivered by others; return whether there was something new."""
         with self.lock:
-            mine = [replace(each, at=each.at - self.clock.skew) for each in delivered]
+            rows, ended = self.channel(name).rows, self.channel(name).notified.keys
+            mine = [
+                replace(each, at=each.at - self.clock.skew)
+                for each in delivered
+                if each.key not in ended
+                and not (each.partly and each.key in rows and rows[each.key].receipt == each.receipt)
+            ]
             for each in mine:
-                if not each.partly and each.key not in self.channel(name).rows:
-                    self.channel(name).notified.keys[each.key] = None
+                if not each.partly and each.key not in rows:
+                    ended[each.key] = None
             if mine:
                 self.write(self.situation(name).after_others(mine), name)
             return bool(mine)
@@ -187,6 +193,8 @@ class ChannelWorker:
     may_act: Callable[[], bool]
     refresh: Callable[[str], None] | None
     stopped: bool = False
+    helped: bool = False
+    """Whether others have delivered, which is in the channel's log."""
 
     @property
     def _channel(self) -> ChannelState:
@@ -196,7 +204,7 @@ class ChannelWorker:
         """Do the next steps of the plan; return when to call again, by the wall clock."""
         self.rows.stirred[self.name].clear()
         wake = self._look()
-        if wake.sends:
+        if wake.sends or self.helped:
             wake = self._deliver(wake.sends)
         until = wake.until
         if not self.rows.save():
@@ -223,8 +231,10 @@ class ChannelWorker:
         except LockedError:
             return self._later()
         except (OSError, WatchdogError) as error:
-            self._write(sends[0], DeliveryError(f"home cannot be written, so nothing is sent: {error}"))
+            if sends:
+                self._write(sends[0], DeliveryError(f"home cannot be written, so nothing is sent: {error}"))
             return self._look()
+        self.helped = False
         try:
             went_well = self._send_all(sends, delivered)
         except Exception:  # unlike a kill, leave the channel to others
@@ -243,7 +253,7 @@ class ChannelWorker:
     def _send_all(self, sends: Sequence[Send], delivered: Sequence[Delivered]) -> bool:
         """Send until one fails or new rows come, skipping those others `delivered`. False: one failed."""
         news = self.rows.learn(self.name, delivered)
-        if self.refresh is not None:
+        if sends and self.refresh is not None:
             try:
                 self.refresh(self.name)
             except HistoryError as error:
@@ -291,9 +301,9 @@ class ChannelWorker:
         at = self.rows.clock.now + self.rows.clock.skew
         if isinstance(outcome, str):
             for row in (send.row, *send.carried):
-                self.lock.acknowledge(row.key, outcome, at)
+                self.lock.acknowledge(Delivered(row.key, self.name, at, outcome))
         elif isinstance(outcome, PartlyDeliveredError):
-            self.lock.acknowledge(send.row.key, outcome.receipt, at, partly=True)
+            self.lock.acknowledge(Delivered(send.row.key, self.name, at, outcome.receipt, partly=True))
 
     def _write(self, send: Send, outcome: str | DeliveryError) -> None:
         with self.rows.lock:

@@ -7,6 +7,7 @@ again, with the same key. A relay has its own outbox, on a machine with a way ou
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
@@ -19,7 +20,7 @@ from watchdogd.errors import HistoryError, WatchdogError
 from watchdogd.notify.channel import Sender
 from watchdogd.notify.channel_state import REMEMBERED, Policy
 from watchdogd.notify.channel_worker import ChannelWorker, Rows, Store
-from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan
+from watchdogd.notify.delivery_plan import DeliveryPlan
 from watchdogd.notify.locks import ChannelLock, Locks
 from watchdogd.notify.notification import Notification
 from watchdogd.system import startup
@@ -31,8 +32,6 @@ HEAD_START = 0.02
 """Seconds for which the caller leaves the processor to the workers before it goes on."""
 FAREWELL = 20.0
 """Seconds for a message in progress when a relay ends: more than a server's deadline."""
-CALM = 1.0
-"""Idle seconds after which a channel prepares its lock for the next message."""
 LOOK = 60.0
 """Maximum seconds between two looks at the clock while a channel waits: the clock may be set."""
 
@@ -89,9 +88,13 @@ class Outbox:
             worker.rows = self.rows
 
     def start(self) -> str:
-        """Start or replace threads of channels without one; return why some still have none, or empty."""
+        """Start or replace threads of channels without one; return why some still have none, or empty.
+
+        Add what waits in the history before.
+        """
         for worker in self.workers.values():
             worker.watch()
+        self.learn()
         self._rescue()
         self.rows.save(now=True)
         living = {name for name, thread in self._threads.items() if thread.is_alive()}
@@ -120,12 +123,10 @@ class Outbox:
             idle = not self.rows.channel(worker.name).rows
             if stop_at is not None and (idle or time.monotonic() + max(wait, 0.0) >= stop_at):
                 worker.sender.close()
-                worker.lock.close()
                 return
-            stirred = self.rows.stirred[worker.name]
-            if wait > 0 and not stirred.wait(min(wait, CALM)) and wait > CALM:
-                worker.lock.prepare()
-                stirred.wait(None if idle and wait == math.inf else min(wait, LOOK) - CALM)
+            if wait > 0:
+                stirred = self.rows.stirred[worker.name]
+                stirred.wait(None if idle and wait == math.inf else min(wait, LOOK))
 
     def add(self, notifications: Iterable[Notification]) -> None:
         """Deliver stored notifications; known keys are ignored."""
@@ -135,13 +136,15 @@ class Outbox:
         if fresh and self._threads:
             self.rows.wait_for(fresh, HEAD_START)
 
-    def learn(self, delivered: Sequence[Delivered]) -> bool:
-        """Mark deliveries by others; return whether all changes are stored."""
-        for name in self.workers:
-            if self.rows.learn(name, [each for each in delivered if each.channel == name]):
-                self.rows.stirred[name].set()
-        elsewhere = {each.channel for each in delivered} - self.workers.keys()
-        return self.rows.save(now=True) and not any(self.rows.channel(name).rows for name in elsewhere)
+    def learn(self) -> None:
+        """Let the workers mark what a relay or a test message has delivered."""
+        if self._locks is None or self._locks.keeps:
+            return
+        with contextlib.suppress(OSError, WatchdogError):  # where home hangs, the next round does it
+            for name in {each.channel for each in self._locks.attempt(self._locks.delivered)}:
+                if name in self.workers:
+                    self.workers[name].helped = True
+                    self.rows.stirred[name].set()
 
     @property
     def troubles(self) -> tuple[ChannelTrouble, ...]:

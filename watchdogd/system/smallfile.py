@@ -25,21 +25,22 @@ def host_name() -> str:
     return os.uname().nodename.partition(".")[0]
 
 
-def create_file(path: str, text: str, mode: int, group: int | None = None) -> None:
+def create_file(path: str, text: str, mode: int, group: int | None = None, *, durable: bool = True) -> None:
     """Create a file atomically with `text` and this mode, whatever the umask.
 
     FileExistsError where anything is there, a symbolic link included. By link(2), which is atomic on network
-    file systems too; O_EXCL where a file system has no links. It survives a power cut. Other OSErrors are the
-    file system's; no draft is left.
+    file systems too; O_EXCL where a file system has no links. If `durable`, it survives a power cut. Other
+    OSErrors are the file system's; no draft is left.
     """
-    draft = write_draft(path, text, mode, group)
+    draft = write_draft(path, text, mode, group, durable=durable)
     try:
-        if not link(draft, path):
-            _write(path, text, mode, group)
+        if not _link(draft, path):
+            _write(path, text, mode, group, durable=durable)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(draft)
-    _sync_folder(path)
+    if durable:
+        _sync_folder(path)
 
 
 def replace_file(path: str, text: str, mode: int, group: int | None = None, *, durable: bool = False) -> None:
@@ -71,19 +72,19 @@ def _sync_folder(path: str) -> None:
             os.close(descriptor)
 
 
-def write_draft(path: str, text: str, mode: int, group: int | None = None) -> str:
+def write_draft(path: str, text: str, mode: int, group: int | None = None, *, durable: bool = True) -> str:
     """Write `text` to a hidden file beside `path`; return its path, to link, rename or unlink."""
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name[:180]}.{host_name()}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        _write(draft, text, mode, group)
+        _write(draft, text, mode, group, durable=durable)
     except OSError as error:
         error.filename = path  # errors of writing have no name, and users do not know drafts
         raise
     return draft
 
 
-def link(draft: str, path: str) -> bool:
+def _link(draft: str, path: str) -> bool:
     """Link the draft to its name; False where the file system has no links.
 
     FileExistsError where the name is taken. NFS may report a link as failed, or as existing, though it was
@@ -100,8 +101,8 @@ def link(draft: str, path: str) -> bool:
     return True
 
 
-def _write(path: str, text: str, mode: int, group: int | None) -> None:
-    """Write a new file to disk; remove it again where writing fails."""
+def _write(path: str, text: str, mode: int, group: int | None, *, durable: bool) -> None:
+    """Write a new file, to disk if `durable`; remove it again where writing fails."""
     descriptor = os.open(path, _CREATE_FLAGS, 0o600)
     try:
         if group is not None:
@@ -110,7 +111,8 @@ def _write(path: str, text: str, mode: int, group: int | None) -> None:
         with contextlib.suppress(OSError):  # some file systems have no modes
             os.fchmod(descriptor, mode)
         _write_all(descriptor, text.encode("utf-8", "surrogateescape"))
-        os.fsync(descriptor)  # an exceeded quota shows here at the latest
+        if durable:
+            os.fsync(descriptor)  # an exceeded quota shows here at the latest
     except BaseException:  # raised again; no half-written file is left
         os.close(descriptor)
         os.unlink(path)
