@@ -28,6 +28,7 @@ NEEDS: Mapping[str, str] = {
     "tests/docs/test_build.py": "site slow",
     "tests/docs/test_commands.py": "slurm root slow",
     "tests/daemon/test_remediation.py": "slow",
+    "tests/daemon/test_blind_look.py": "slow",
     "tests/daemon/test_daemon.py": "slow",
     "tests/daemon/test_dropins.py": "slow",
     "tests/daemon/test_ending.py": "slow",

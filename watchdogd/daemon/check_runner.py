@@ -82,6 +82,7 @@ class CheckRunner:
         self.snapshots = Snapshots(lambda check: self._memories.get(check, NOTHING), uid)
         self._held: list[Check] = []
         self._unended: dict[str, tuple[int, float]] = {}
+        self._blind: list[Check] = []
         self._said: dict[str, dict[str, Said]] = {}
         self._known: frozenset[str] = frozenset()
         self._out: dict[str, Check] = {}
@@ -139,7 +140,9 @@ class CheckRunner:
         if "run" in wants:
             injected["run"] = check.run and self._run(check.run, marks)
         if "snapshot" in wants:
-            injected["snapshot"] = self.snapshots.snapshot(check)
+            snapshot = injected["snapshot"] = self.snapshots.snapshot(check)
+            if snapshot is None or snapshot.jobs is None:
+                self._blind.append(check)
         if "history" in wants:
             injected["history"] = History(pasts.get(check.name, {}))
         if "failed" in wants:
@@ -202,6 +205,17 @@ class CheckRunner:
         except (WatchdogError, OSError) as error:
             self._troubles["home"] = Trouble.of(f"{self._home.switches} cannot be read: {error}", error)
             return {}
+
+    def look_again(self, now: float, interval: float) -> dict[str, float]:
+        """Make checks that ran without knowing which jobs run due in one interval; return their start times.
+
+        A check slower than that would know nothing for hours after a moment's silence of the batch system.
+        """
+        blind = [check for check in self._blind if check.every > interval and check.at is None]
+        self._blind = []
+        starts = {check.name: now + interval - check.every for check in blind}
+        self._started |= starts
+        return starts
 
     @property
     def busy(self) -> bool:

@@ -137,6 +137,7 @@ class Engine:
         forgotten, emptied = self._execution.forgotten()
         started = forgotten | self._execution.start(self.setup, self.alerts, now, only)
         observations, memories = self._execution.gather(patience)
+        started |= self._execution.look_again(now, self.setup.config.daemon.interval)
         judged_at = self._clock()
         observations += self._itself.observe(self.setup, self.link, judged_at)
         if not may_act():
