@@ -1103,6 +1103,68 @@ def test_without_slurm_the_way_out_is_named(home: Home, monkeypatch: pytest.Monk
         launch.start(home, load(home), LinkOptions())
 
 
+@pytest.mark.parametrize("local", [True, False], ids=["here", "Slurm"])
+def test_a_start_that_fails_leaves_who_stopped_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch, local: bool
+) -> None:
+    markers.mark_stopped(home, "new racks")
+    before = markers.stopped_by(home)
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    if not local:
+        starting(home, monkeypatch)
+        monkeypatch.setattr(slurm, "sbatch", _refuses)
+    with pytest.raises(WatchdogError, match=r"ended at once|invalid account"):
+        launch.start(home, load(home), LinkOptions(mode="local" if local else "daemon"))
+    assert before is not None
+    assert markers.stopped_by(home) == before
+
+
+def test_a_start_of_which_slurm_says_nothing_has_lifted_the_stop(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    markers.mark_stopped(home, "new racks")
+    starting(home, monkeypatch)
+    monkeypatch.setattr(slurm, "sbatch", _hangs)
+    with pytest.raises(SlurmSilentError):
+        launch.start(home, load(home), LinkOptions())
+    assert not markers.is_stopped(home), "the job may be there"
+
+
+def _refuses(*_: object) -> str:
+    raise SlurmError("sbatch was refused: invalid account")
+
+
+def _hangs(*_: object) -> str:
+    raise SlurmSilentError("sbatch did not answer within 30 s")
+
+
+@pytest.mark.parametrize(
+    ("wish", "verb"),
+    [
+        (LinkOptions(), "start"),
+        (LinkOptions(mode="local"), "start --local"),
+        (
+            LinkOptions("gpu small", "p1", "2h", "tick"),
+            "start --partition 'gpu small' --account p1 --time 2h",
+        ),
+    ],
+    ids=["plain", "local", "options"],
+)
+def test_the_hint_to_start_again_starts_it_as_it_was_started(
+    home: Home, wish: LinkOptions, verb: str
+) -> None:
+    link_script.remember(home, wish, 3600.0)
+    again = verb + (" --mode tick" if wish.mode == "tick" else "")
+    assert markers.start_verb(home) == again
+    markers.mark_stopped(home)
+    assert f"'{home.command(again)}' starts it again" in launch.ensure(home, load(home), wish).lines[0]
+
+
+def test_a_broken_record_of_the_last_start_is_a_plain_start(home: Home) -> None:
+    (home.path / "link.json").write_text('{"mode": 7}')
+    assert markers.start_verb(home) == "start"
+
+
 def starting(home: Home, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> Queue:
     """A site on which `start` submits into a queue in memory; these jobs come in during its sbatch."""
     queue = Queue().use(monkeypatch)

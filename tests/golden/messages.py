@@ -231,6 +231,7 @@ def people() -> Events:
             "alice",
             "the cluster is serviced",
             NOW,
+            "watchdogd start",
             ("not watched now: 3 runs and 1 disk", "1 incident open"),
         ),
     )

@@ -521,9 +521,10 @@ def test_advice_is_a_sentence_with_its_command_below_and_waits_for_what_watchdog
         each | {"advice": [look, again]} if each["check"] == "glide-xl/log_staleness" else each
         for each in evening.status["checks"]
     ]
-    page = render(replace(evening, status={**evening.status, "checks": told}))
+    command = "watchdogd --home /work/bloom"
+    page = render(replace(evening, status={**evening.status, "checks": told}, command=command))
     shown = page.partition('<div class="advice">')[2].partition("</div>")[0]
     assert re.findall(r"<p[^>]*>(?:<code>)?([^<]+)", shown) == [
-        "To see where it stands:", "watchdogd stacks glide-xl",
+        "To see where it stands:", "watchdogd --home /work/bloom stacks glide-xl",
         "Only if watchdogd could not requeue its job:", "scontrol requeue 331",
     ]  # fmt: skip

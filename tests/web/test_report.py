@@ -63,4 +63,6 @@ def test_before_the_first_round_the_page_is_there_and_empty(
     capsys.readouterr()
     assert main(["--home", str(tmp_path / "new"), "report"]) == 0
     assert capsys.readouterr().err.count("\n") == 1
-    assert "No run is watched" in (tmp_path / "new/report.html").read_text()
+    page = (tmp_path / "new/report.html").read_text()
+    assert "No run is watched" in page
+    assert f"<p>watchdogd --home {tmp_path}/new watch JOB adopts one.</p>" in page

@@ -96,7 +96,6 @@ def start(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
 
 
 def _begin(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
-    markers.lift_stop(home)
     warnings = (
         *unknown_users(config),
         *nothing_watched_warning(home, config),
@@ -105,8 +104,11 @@ def _begin(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     )
     if wish.mode == "local":
         link_script.remember(home, wish, 0.0)
-        return ChainResult((f"started here: {start_locally(home)}",), changed=True, warnings=warnings)
-    return _submit(home, config, wish, warnings)
+        with markers.lifted(home):
+            return ChainResult((f"started here: {start_locally(home)}",), changed=True, warnings=warnings)
+    planned = _planned(home, config, wish)
+    with markers.lifted(home):
+        return _submit(home, planned, wish, (*warnings, *planned.warnings))
 
 
 def check(home: Home, config: Config, wish: LinkOptions) -> None:
@@ -120,7 +122,9 @@ def ensure(home: Home, config: Config, wish: LinkOptions) -> ChainResult:
     """Start the watchdog unless it is alive or was stopped on purpose; for cron and login scripts."""
     stopped = markers.stop_words(home)
     if stopped:
-        return ChainResult((f"it was {stopped}; '{home.command('start')}' starts it again",), changed=False)
+        return ChainResult(
+            (f"it was {stopped}; '{home.command(markers.start_verb(home))}' starts it again",), changed=False
+        )
     return start(home, config, wish)
 
 
@@ -220,8 +224,7 @@ def _walltime(chosen: list[Partition], config: Config, wish: LinkOptions) -> flo
     return sinfo.allowed_walltime(chosen, configured)
 
 
-def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, ...]) -> ChainResult:
-    planned = _planned(home, config, wish)
+def _submit(home: Home, planned: _Planned, wish: LinkOptions, warnings: tuple[str, ...]) -> ChainResult:
     form = planned.form
     link_script.remember(home, wish, form.walltime)
     link_script.prepare_log(home)
@@ -245,7 +248,7 @@ def _submit(home: Home, config: Config, wish: LinkOptions, warnings: tuple[str, 
             f"'{home.command('doctor --on-partition')}' finds out why"
         )
     state = live_links.describe(job) if job else f"job {job_id}"
-    words = (*warnings, *planned.warnings, *filter(None, [limited]))
+    words = (*warnings, *filter(None, [limited]))
     return ChainResult((f"started: {state}",), True, job, words)
 
 

@@ -22,11 +22,19 @@ from watchdogd.units import iso, local_time
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from watchdogd.batch.models import Job
 
 
 _COUNTED = ("CRITICAL", "WARNING", "UNKNOWN")
+
+
+def start_command(home: Home, status: Mapping[str, Any]) -> str:
+    """Return the command that starts the watchdog as it was started last; empty if it is alive."""
+    from watchdogd.home import markers
+
+    return "" if status["alive"] else home.command(markers.start_verb(home))
 
 
 def nagios_line(status: dict[str, Any], code: int, start: str = "watchdogd start") -> str:
@@ -78,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace, home: Home, status: dict[str, Any]) -> int:
     code = max(_worst(status["incidents"]), status.get("unread", 0)) if status["alive"] else NOT_ALIVE
     line, shown = (
-        nagios_line(status, code, home.command("start")),
+        nagios_line(status, code, start_command(home, status)),
         _shown(home, status) if not (args.json or args.nagios) else None,
     )
     if args.json:

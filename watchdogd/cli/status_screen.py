@@ -16,6 +16,7 @@ from rich.text import Text
 
 from watchdogd.batch.run_models import run_state
 from watchdogd.cli.output import named, one_line, terminal
+from watchdogd.home import markers
 from watchdogd.plugin import Status
 from watchdogd.system.times import short_time
 from watchdogd.units import format_duration, format_size
@@ -230,7 +231,11 @@ def _head(home: Home, status: StatusFile, now: float) -> Iterator[Text]:
     if status["alive"]:
         line.append("alive", style="green").append(f": {one_line(status['holder'])}")
     else:
-        waits = f"{one_line(status['holder'])} is to watch" if status["holder"] else home.command("start")
+        waits = (
+            f"{one_line(status['holder'])} is to watch"
+            if status["holder"]
+            else home.command(markers.start_verb(home))
+        )
         starts = status["holder"] and not status["last_round"]
         line.append("not alive yet" if starts else "not alive", style="bold red").append(f": {waits}")
     yield line

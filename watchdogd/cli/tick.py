@@ -101,7 +101,8 @@ def _needless(home: Home) -> str:
     stopped = markers.stop_words(home)
     if stopped:
         mark = markers.stop_path(home)
-        return f"it was {stopped}; '{home.command('start')}' starts it again, rm {mark} lets ticks go on"
+        start = home.command(markers.start_verb(home))
+        return f"it was {stopped}; '{start}' starts it again, rm {mark} lets ticks go on"
     holder = lease.alive(home)
     return f"{holder} watches for {home.path} already" if holder else ""
 

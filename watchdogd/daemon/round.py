@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from watchdogd.home.inbox import Submission
     from watchdogd.home.layout import Home
     from watchdogd.home.markers import Pause
+    from watchdogd.home.touchfile import Signature
     from watchdogd.notify.notification import Notification
     from watchdogd.system.bounded_io import BoundedIO
 
@@ -231,16 +232,16 @@ class Engine:
     def say_stopped(self) -> tuple[Notification, ...]:
         """Report who stopped the watchdog, if somebody did."""
         try:
-            signature = self._patient.attempt(partial(markers.stopped_by, self.home))
+            signature, again = self._patient.attempt(partial(_stop_of, self.home))
         except (WatchdogError, OSError):
-            signature = None
+            return ()
         if signature is None:
             return ()
         now, name = self._clock(), self.setup.config.daemon.name
         config, open_now = self.setup.config, len(status_file.open_incidents(self.alerts))
         targets = (counted(len(config.runs), "run"), counted(len(config.disks), "disk"))
         facts = (f"not watched now: {' and '.join(targets)}", f"{counted(open_now, 'incident')} open")
-        event = stop_event(name, signature.who, signature.reason, now, facts)
+        event = stop_event(name, signature.who, signature.reason, now, f"watchdogd {again}", facts)
         notifications = tuple(compose((event,), self.setup.routes, self.setup.rules, now))
         self._keep(Record(at=now, alerts=self.alerts, events=(event,), notifications=notifications))
         return notifications
@@ -462,9 +463,16 @@ def _is_unpolled(home: str, run: str, kind: str) -> bool:
     return bool(switches.unpolled(switch_places.find(home, run, kind)))
 
 
-def stop_event(name: str, by: str, reason: str, now: float, facts: tuple[str, ...] = ()) -> IncidentEvent:
-    """Return the notice that somebody stopped the watchdog."""
-    again = (Advice("To watch again:", "watchdogd start"),)
+def _stop_of(home: Home) -> tuple[Signature | None, str]:
+    """Return who stopped the watchdog, if somebody did, and the verb that starts it again. OSError."""
+    return markers.stopped_by(home), markers.start_verb(home)
+
+
+def stop_event(
+    name: str, by: str, reason: str, now: float, start: str, facts: tuple[str, ...] = ()
+) -> IncidentEvent:
+    """Return the notice that somebody stopped the watchdog; `start`: the command that starts it again."""
+    again = (Advice("To watch again:", start),)
     text = message_wording.stopped(by, reason)
     return IncidentEvent(EventKind.NOTICE, now, SELF, "", name, text, facts=facts, advice=again, calm=True)
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-import shlex
 import socket
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
-from pathlib import Path
 
 from watchdogd.batch import commands
 from watchdogd.config.loading import load
@@ -145,7 +142,7 @@ class Setup:
                 only={name: frozenset(each.only) for name, each in config.channels.items() if each.only},
                 name=config.daemon.name,
                 host=socket.gethostname(),
-                command=typed(home),
+                command=home.program,
             ),
         )
 
@@ -233,9 +230,3 @@ def _route(dependency: str, checks: Iterable[Check], config: Config) -> Route:
     """Return the route to all channels of the checks that depend on it."""
     channels = [channel for check in checks if dependency in check.follows for channel in check.channels]
     return Route(tuple(dict.fromkeys((*config.default_channels, *channels))))
-
-
-def typed(home: Home) -> str:
-    """Return the command for this home, `watchdogd` or `watchdogd --home HOME`."""
-    default = Path(os.path.expanduser("~/.watchdogd"))  # Path.home raises for a user without a home directory
-    return "watchdogd" if home.path == default else f"watchdogd --home {shlex.quote(str(home.path))}"

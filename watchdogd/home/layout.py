@@ -62,13 +62,20 @@ class Home:
         raise HomeError(f"no watchdogd home at {home.path}: make one with '{home.command('init')}'")
 
     def command(self, verb: str) -> str:
-        """Return the command line of a verb, with --home where the verb would find another home."""
+        """Return the command line of a verb, with --home if it would find another home in this shell."""
         with contextlib.suppress(HomeError):
             if str(self.path) == home_folder(None):
                 return f"watchdogd {verb}"
-        import shlex  # not needed by emergency verbs otherwise
+        return f"{self.program} {verb}"
 
-        return f"watchdogd --home {shlex.quote(str(self.path))} {verb}"
+    @property
+    def program(self) -> str:
+        """How the verbs are called for it in any shell: `watchdogd`, or `watchdogd --home DIR`."""
+        if str(self.path) == os.path.expanduser("~/.watchdogd"):
+            return "watchdogd"
+        import shlex  # not needed by emergency verbs
+
+        return f"watchdogd --home {shlex.quote(str(self.path))}"
 
     config = _Child("config.toml")
     good_config = _Child(".config.good.toml")

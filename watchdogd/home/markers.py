@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from watchdogd.errors import SlurmSilentError, WatchdogError
 from watchdogd.home import switches, touchfile
 from watchdogd.system.number import needed, real
 from watchdogd.system.smallfile import parse_json, read_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from watchdogd.home.layout import Home
@@ -51,7 +53,7 @@ def mark_stopped(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> N
 
     `jobs_go_on`: queued jobs of drop-ins are kept. The first author stays named if it was stopped already.
     """
-    if stopped_by(home) is not None and not jobs_go_on:
+    if stopped_by(home) is not None:
         return
     said = switches.my_signature(reason).fields() | {"jobs_go_on": jobs_go_on}
     home.write(stop_path(home), json.dumps(said) + "\n")
@@ -62,6 +64,37 @@ def lift_stop(home: Home) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.utime(stop_path(home))  # its time becomes the pause's end
         stop_path(home).replace(_lifted(home))
+
+
+@contextlib.contextmanager
+def lifted(home: Home) -> Iterator[None]:
+    """Lift the stop for what is started within; if that fails, it is as stopped as before. OSError.
+
+    It stays lifted if it was a restart's, so that `ensure` starts it, or if Slurm may have taken the job.
+    """
+    stopped = stopped_by(home)
+    lift_stop(home)
+    try:
+        yield
+    except (WatchdogError, OSError) as error:
+        if stopped and not isinstance(error, SlurmSilentError) and not is_stopped(home):
+            with contextlib.suppress(OSError):
+                _lifted(home).replace(stop_path(home))
+        raise
+
+
+def start_verb(home: Home) -> str:
+    """Return the verb that starts it as it was started last: `start --local`, `start --partition small`."""
+    try:
+        said = parse_json(read_plain(home.path / "link.json"))
+        options = {key: str(said[key]) for key in ("partition", "account", "time", "mode") if said[key]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return "start"
+    mode = options.pop("mode", "daemon")
+    if mode == "local":
+        return "start --local"
+    words = [f"--{key} {shlex.quote(value)}" for key, value in options.items()]
+    return " ".join(["start", *words, *(["--mode tick"] if mode == "tick" else [])])
 
 
 def stop_words(home: Home) -> str:

@@ -261,7 +261,7 @@ def _advice(advice: Iterable[Advice], command: str) -> str:
     for (said, typed), same in groupby(advice, key=lambda each: (each.sentence, bool(each.command))):
         lines.append(one_line(said) or ("To do this:" if typed else ""))
         if typed:
-            lines.append(verbatim("\n".join(_for_home(each.command, command) for each in same)))
+            lines.append(verbatim("\n".join(for_home(each.command, command) for each in same)))
     return "\n".join(filter(None, lines))
 
 
@@ -284,7 +284,7 @@ def _replies(group: Sequence[IncidentEvent], command: str) -> str:
     return "\n".join([work, verbatim("\n".join(commands)), silence, verbatim(quiet)])
 
 
-def _for_home(line: str, command: str) -> str:
+def for_home(line: str, command: str) -> str:
     """Return a command of ours as it is typed for this home."""
     return one_line(re.sub(r"^watchdogd (?=[a-z])", lambda _: f"{command} ", line))
 

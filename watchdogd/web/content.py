@@ -219,7 +219,10 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class PageContent:
-    """Content of the page. `status` is the output of `watchdogd status --json`; times in seconds."""
+    """Content of the page. Times in seconds.
+
+    `status`: output of `watchdogd status --json`. `command`: how the verbs are called for its home.
+    """
 
     name: str
     at: float
@@ -233,6 +236,7 @@ class PageContent:
     gaps: tuple[Gap, ...]
     touches: tuple[UserAction, ...]
     links: tuple[Link, ...]
+    command: str = "watchdogd"
 
     @property
     def all_charts(self) -> Iterator[DrawnChart]:
@@ -287,6 +291,7 @@ def gather(
         gaps=tuple(gaps),
         touches=tuple(reversed(store.touches(since)[-SHOWN:])),
         links=links(series.get(SELF, {}).get(("chain", "link"), ()))[:SHOWN],
+        command=home.program,
     )
 
 

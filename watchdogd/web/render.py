@@ -18,6 +18,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from watchdogd.notify.message import for_home
 from watchdogd.system.text import plain
 from watchdogd.system.times import short_time
 from watchdogd.units import format_duration, format_size
@@ -59,6 +60,7 @@ def render(content: PageContent, *, live: bool = False) -> str:
         fresh=2 * (content.status.get("round_every") or ROUND),
         said={run.name: run.far.said for run in content.runs},
         switch_line=switch_line,
+        for_home=lambda line: for_home(line, content.command),
         assets=assets(),
     )
 

@@ -18,7 +18,7 @@ from watchdogd.config.models import Config
 from watchdogd.doctor import setup_wizard
 from watchdogd.doctor.setup_wizard import AdoptedRun
 from watchdogd.errors import UsageError
-from watchdogd.home import lease
+from watchdogd.home import lease, markers
 from watchdogd.home.layout import Home
 from watchdogd.parsers.logs import log_files
 from watchdogd.plugins.log_staleness.explain import first_look
@@ -54,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     _say(args, adopted.name, f"added to {home.config}:", adopted)
     if not args.json:
         alive = lease.alive(home)
-        then = "the watchdog takes it up with its next round" if alive else f"next: {home.command('start')}"
+        start = home.command(markers.start_verb(home))
+        then = "the watchdog takes it up with its next round" if alive else f"next: {start}"
         _print_understood(adopted.log)
         look = home.command(f"check {adopted.name}")
         print_line(f"try it with '{look}'; {then}")
