@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from watchdogd.parsers.logs import measures
 from watchdogd.plugin import DIVERGED, SLOW, Advice, Metric, Result, Status, critical, ok, unknown, warning
 from watchdogd.plugins.log_staleness import log_wording, stall_verdict
 from watchdogd.plugins.log_staleness.loss_level import WINDOW, rise
@@ -107,7 +108,7 @@ def _lost(log: RunLog, evidence: str, now: float) -> Result | None:
         said = f"loss has been {word} for {age(now - loss.since)}, {loss.bad} times in a row{where}{before}"
         lost_loss = critical(said, subject="loss", details=evidence).of_kind(DIVERGED)
         return lost_loss.dated(loss.since)
-    if lost:
+    if lost and not (loss and measures.find_loss(lost.text)):  # a loss by its name is judged above
         said = f"a number in its log is NaN or infinite, {lost.lost} times in a row"
         return warning(said, subject="loss", details=evidence).saying(
             f"its line: '{lost.text}'", advice=[_IF_LOSS]

@@ -162,6 +162,11 @@ def test_a_resolution_says_how_long_it_lasted_and_asks_for_nothing() -> None:
     assert "iteration 812" not in text
 
 
+def test_an_end_quotes_what_was_said_at_the_worst_not_what_was_seen_last() -> None:
+    about = incident(worst=Status.CRITICAL, worst_summary="no new line for 25m", summary="few lines come")
+    assert "\nIt was: [CRITICAL] no new line for 25m\n" in _one(event(EventKind.RESOLVED, about))
+
+
 def test_the_words_of_each_kind() -> None:
     warning = incident(status=Status.WARNING)
     words = {

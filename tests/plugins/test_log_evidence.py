@@ -11,7 +11,7 @@ import pytest
 
 from tests.plugins.test_log_staleness import MINUTE, Training, grow, wait
 from tests.plugins.words import text_of
-from watchdogd.plugin import Status
+from watchdogd.plugin import DIVERGED, Status
 
 
 @pytest.fixture
@@ -67,6 +67,24 @@ def test_a_record_of_the_past_clears_no_loss_that_is_none(
         training.write(line(number))
         found = training.look()
     assert found["loss"].status is Status.CRITICAL
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["iteration {}/5,000 | loss: {}", "step {}: train loss {}, val loss 2.9", "{{'loss': {1}, 'step': {0}}}"],
+)
+def test_a_loss_keeps_its_name_until_it_is_a_number_again(training: Training, line: str) -> None:
+    """Several lines a look: that in which it recovers has some of both."""
+    shown = line + "\n"
+    losses = [*(f"2.{900 - n}" for n in range(40)), *["nan"] * 37, *(f"2.{500 - n}" for n in range(9))]
+    found = []
+    for begin in range(0, len(losses), 4):
+        training.now += MINUTE
+        training.write("".join(shown.format(n, losses[n]) for n in range(begin, min(begin + 4, len(losses)))))
+        found.append(training.look()["loss"])
+    said = [each.status for each in found[11:]]
+    assert said == [*[Status.CRITICAL] * 8, *[Status.OK] * (len(said) - 8)]
+    assert {each.kind for each in found[11:19]} == {DIVERGED}
 
 
 def risen(training: Training, line: Callable[[int], str], count: int = 160) -> Status:

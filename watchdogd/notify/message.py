@@ -208,7 +208,7 @@ def _when(event: IncidentEvent, now: float) -> str:
             f"{times} {age(end - incident.began)}, from {local_time(incident.began)} to {local_time(end)}."
         )
         worst, said = incident.peak
-        was = [f"It was: [{incident.status.name}] {incident.summary}"]
+        was = [f"It was: [{worst.name}] {said}"]
         if worst is not incident.status:
             was = [f"Worst: [{worst.name}] {said}", f"At last: [{incident.status.name}] {incident.summary}"]
         return "\n".join([lasted, *map(one_line, was)])
