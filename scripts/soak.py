@@ -26,8 +26,7 @@ from pathlib import Path
 
 import psutil
 
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.daemon import daemon_log
 from watchdogd.daemon.housekeeping import do_chores
 from watchdogd.daemon.round import Engine

@@ -14,10 +14,8 @@ import psutil
 import pytest
 from sqlalchemy.event import listen
 
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.run_models import Progress
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.config import last_good_config
 from watchdogd.daemon import config_changes
 from watchdogd.daemon.registry.check_factory import Check
@@ -25,13 +23,13 @@ from watchdogd.daemon.registry.plugin_registry import Source
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.daemon.workers.worker_protocol import Call, Reply
+from watchdogd.history.measurements import Course
 from watchdogd.history.models import Record
 from watchdogd.history.store import Store
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
 from watchdogd.plugin import History, Metric, Recovery, Result, Run, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
-from watchdogd.system.time_series import Course
 from watchdogd.units import Amount
 
 BARE = [sys.executable, "-I", "-c", "pass"]

@@ -8,7 +8,7 @@ import pytest
 
 from watchdogd.parsers.logs import log_lines
 from watchdogd.plugins.job_liveness.postmortem import Remains, post_mortem
-from watchdogd.stacks import rank_tracebacks
+from watchdogd.stacks import stack_summary
 
 LIBRARY = "/env/lib/python3.12/site-packages/torch"
 MISMATCH = (
@@ -56,7 +56,7 @@ def ended(rank: int, where: str) -> str:
 )  # fmt: skip
 def test_the_one_that_stood_elsewhere(places: list[str], said: str, tmp_path: Path) -> None:
     text = "iteration 7/90\n" + MISMATCH + "".join(ended(rank, where) for rank, where in enumerate(places))
-    assert rank_tracebacks.odd_one(log_lines.read_lines(text.encode())[0]) == said
+    assert stack_summary.odd_one(log_lines.read_lines(text.encode())[0]) == said
     (tmp_path / "train.log").write_text(text)
     found = post_mortem(Remains("501", "501", None, 2e9), str(tmp_path / "train.log"), "")
     assert found.cause == ": ".join(filter(None, ["ranks called different collectives", said]))
@@ -65,9 +65,9 @@ def test_the_one_that_stood_elsewhere(places: list[str], said: str, tmp_path: Pa
 def test_a_traceback_that_a_rank_survived_accuses_it_of_nothing() -> None:
     survived = ended(1, "probe").replace(ENDS, "ImportError: no such extension\n")
     text = survived + "".join(ended(rank, "all_reduce") for rank in range(4))
-    assert rank_tracebacks.odd_one(log_lines.read_lines(text.encode())[0]) == ""
+    assert stack_summary.odd_one(log_lines.read_lines(text.encode())[0]) == ""
     text += ended(0, "probe").replace(ENDS, "KeyError: 'tidying up'\n")
-    assert len(rank_tracebacks.read(log_lines.read_lines(text.encode())[0])) == 4
+    assert len(stack_summary.read(log_lines.read_lines(text.encode())[0])) == 4
 
 
 def test_without_a_mismatch_who_stood_elsewhere_is_accused_of_nothing(tmp_path: Path) -> None:

@@ -32,10 +32,8 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from itertools import starmap
 from typing import Any, Literal, TypeVar, overload
 
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.run_models import STATES, Progress, Run, Sign, Strength, Suspect
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.declaration import Chart, Column, Declaration
 from watchdogd.errors import PluginError, Problem
 from watchdogd.system.codec import codec_of

@@ -75,8 +75,8 @@ from watchdogd.plugins.disk_quota import (
 from watchdogd.plugins.disk_quota.du import DuState
 from watchdogd.plugins.disk_quota.top_users import TopUsers, ask_top_users
 from watchdogd.plugins.disk_quota.write_test import WriteTestState
-from watchdogd.system.clock import fresh
 from watchdogd.system.mounts import Mount
+from watchdogd.system.times import fresh
 from watchdogd.units import age, format_size
 
 Source = Literal["auto", "statvfs", "lustre", "gpfs", "beegfs", "posix", "cephfs", "du"]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from watchdogd.checks import checkpoint_inventory
 from watchdogd.checks.checkpoint_inventory import Cadence, CheckpointInventory
 from watchdogd.system import pathname
-from watchdogd.system.clock import fresh
+from watchdogd.system.times import fresh
 from watchdogd.units import format_duration, format_size
 
 AGAIN = 600.0

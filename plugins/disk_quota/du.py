@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import psutil
 
 from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
-from watchdogd.system.clock import fresh
 from watchdogd.system.command import environment
 from watchdogd.system.number import count
 from watchdogd.system.smallfile import host_name
+from watchdogd.system.times import fresh
 from watchdogd.units import format_duration
 
 DEADLINE = 6 * 3600.0

@@ -13,9 +13,9 @@ from watchdogd.errors import UnreadableError
 from watchdogd.parsers.quota import beegfs, gpfs, repquota
 from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
 from watchdogd.plugins.disk_quota.quota_sources import QuotaPath, gpfs_tool
-from watchdogd.system.clock import fresh
 from watchdogd.system.command import ask
 from watchdogd.system.number import needed, real
+from watchdogd.system.times import fresh
 from watchdogd.units import local_time
 
 AGAIN = 900.0

@@ -55,9 +55,8 @@ from watchdogd.plugin import (
 from watchdogd.plugins.gpu_health import activity, faults, standstill
 from watchdogd.plugins.gpu_health.activity import GpuActivity, NamedGpu
 from watchdogd.plugins.gpu_health.faults import Fault, GpuLimits, without_sensors
-from watchdogd.plugins.gpu_health.figures import describe_gpu, gpus_cell, metrics_of, spreads
 from watchdogd.plugins.gpu_health.gpu_state import GpuHealthState
-from watchdogd.plugins.gpu_health.standstill import Patience
+from watchdogd.plugins.gpu_health.standstill import Patience, describe_gpu, gpus_cell, metrics_of, spreads
 from watchdogd.probe.node_answers import GpuSurvey, query_gpus
 
 _RECORDED = 64

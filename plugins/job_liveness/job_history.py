@@ -11,9 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import WAITING_STATES, Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import WAITING_STATES, Ending, Job, Snapshot
 from watchdogd.checks import working_job
 from watchdogd.plugin import Run
 from watchdogd.plugins.job_liveness.postmortem import PostMortem, Remains

@@ -6,11 +6,9 @@ import shlex
 from dataclasses import dataclass, replace
 
 from watchdogd.batch import commands, pending_reasons, slurmtext
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES, Job
+from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES, Ending, Job, Snapshot
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.batch.run_models import SURE
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.checks.node_checks import leave_out
 from watchdogd.checks.working_job import as_owner
 from watchdogd.plugin import Advice, Result, Run, Suspect

@@ -15,14 +15,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from watchdogd.batch import slurmtext
-from watchdogd.checks import cause_lookups, checkpoint_files
+from watchdogd.checks import causes, checkpoint_files
 from watchdogd.parsers.logs import failures, log_files, log_lines, progress
 from watchdogd.parsers.logs.failure_patterns import OF_NODES
 from watchdogd.parsers.logs.failures import Cause
 from watchdogd.parsers.logs.log_lines import LogLine
 from watchdogd.parsers.logs.progress_forms import WORK
 from watchdogd.parsers.logs.root_causes import MISMATCH
-from watchdogd.stacks import rank_tracebacks
+from watchdogd.stacks import stack_summary
 from watchdogd.system.number import count
 from watchdogd.units import format_duration
 
@@ -106,12 +106,12 @@ def _cause(job: Remains, lines: Sequence[LogLine], outputs: Sequence[str]) -> Po
     addresses: dict[str, str] = {}
     for each in read:
         log_lines.learn(each, addresses)
-    node = cause_lookups.peer_node(cause.peer, job.nodes, addresses) if cause.peer else ""
+    node = causes.peer_node(cause.peer, job.nodes, addresses) if cause.peer else ""
     dumped = cause.kind == "segmentation fault" and not cause.core
-    core = cause_lookups.core_file(job.work_dir, job.started_at or 0.0) if dumped else ""
+    core = causes.core_file(job.work_dir, job.started_at or 0.0) if dumped else ""
     guilty = _guilty(cause, job, read) if cause.kind in OF_NODES else ""
-    words = cause_lookups.words(cause, node or guilty, core)
-    if cause.kind == MISMATCH and (odd := rank_tracebacks.odd_one(lines)):
+    words = causes.words(cause, node or guilty, core)
+    if cause.kind == MISMATCH and (odd := stack_summary.odd_one(lines)):
         words += f": {odd}"
     nodes = slurmtext.expand_hostlist(job.nodes)
     alone = len(nodes) == 1 and not (cause.node or node or guilty)

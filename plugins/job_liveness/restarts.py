@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Ending, Job
 from watchdogd.plugin import Advice, Result, Status, critical, notice, ok
 from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
 from watchdogd.plugins.job_liveness.liveness_wording import (

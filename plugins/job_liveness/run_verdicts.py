@@ -10,10 +10,9 @@ import json
 import shlex
 from dataclasses import replace
 
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import PAUSED_STATES, Job
+from watchdogd.batch.models import PAUSED_STATES, Ending, Job
 from watchdogd.batch.pending_reasons import Wait
-from watchdogd.checks.cause_fixes import first_fixes
+from watchdogd.checks.causes import first_fixes
 from watchdogd.plugin import (
     DISOBEYS,
     STOPPED,

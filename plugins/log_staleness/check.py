@@ -62,7 +62,7 @@ from typing import Any, Literal
 
 from watchdogd import units
 from watchdogd.batch import commands
-from watchdogd.checks.cause_fixes import explains, first_fixes
+from watchdogd.checks.causes import explains, first_fixes
 from watchdogd.checks.working_job import as_owner, working
 from watchdogd.plugin import (
     Advice,
@@ -79,14 +79,14 @@ from watchdogd.plugin import (
     ok,
     unknown,
 )
-from watchdogd.plugins.log_staleness import log_columns, log_paths, log_wording, sources, wanted_lines
+from watchdogd.plugins.log_staleness import log_paths, log_wording, new_lines, sources
 from watchdogd.plugins.log_staleness.advance import advance, heed
 from watchdogd.plugins.log_staleness.explain import explain
 from watchdogd.plugins.log_staleness.log_verdicts import judge
-from watchdogd.plugins.log_staleness.lookups import looked_up
+from watchdogd.plugins.log_staleness.new_lines import Wanted
 from watchdogd.plugins.log_staleness.run_log import RunLog
+from watchdogd.plugins.log_staleness.sources import looked_up
 from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
-from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 from watchdogd.probe.node_answers import stacks_can_be_taken
 from watchdogd.system.smallfile import unanswered
 from watchdogd.units import local_time
@@ -197,8 +197,8 @@ def log_staleness(
     """
     wishes = Wanted(
         progress,
-        wanted_lines.pairs("quiet", quiet, "allow"),
-        wanted_lines.pairs("must_see", must_see, "within"),
+        new_lines.pairs("quiet", quiet, "allow"),
+        new_lines.pairs("must_see", must_see, "within"),
         tuple(must_not_see),
     )
     works = working(run, snapshot)
@@ -220,5 +220,5 @@ def log_staleness(
         main, *others = (
             _advised(each, run, works.job, cause=cause, stacks=stacks) for each in (main, *others)
         )
-    shown = replace(main, cells=log_columns.of_log(main.metrics, log_wording.numbers(after), now))
+    shown = replace(main, cells=log_wording.columns(main.metrics, log_wording.numbers(after), now))
     return [heed(after, works, main.status), shown, *others]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from watchdogd.checks.working_job import Working
+    from watchdogd.plugins.log_staleness.new_lines import Wanted
     from watchdogd.plugins.log_staleness.run_log import RunLog
     from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
-    from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 
 BAD_LOSSES = 3
 """After so many reports in a row with a loss that is no number, that counts as lasting."""

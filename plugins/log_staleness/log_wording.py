@@ -1,11 +1,11 @@
-"""What is known of a run's log, in words and metrics for messages. Pure."""
+"""What is known of a run's log, in words and metrics for messages, and in the columns of `status`. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from watchdogd.batch.run_models import WEAK
-from watchdogd.checks import cause_lookups
+from watchdogd.checks import causes
 from watchdogd.parsers.logs import progress
 from watchdogd.plugin import Metric, Progress, Suspect
 from watchdogd.system.number import count
@@ -13,6 +13,43 @@ from watchdogd.units import local_time
 
 if TYPE_CHECKING:
     from watchdogd.plugins.log_staleness.run_log import LastStep, RunLog
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from watchdogd.plugin import Metric
+
+
+def columns(metrics: Mapping[str, Metric], known: Mapping[str, Metric], now: float) -> dict[str, str | float]:
+    """Return the columns: progress (also of a run that is not judged), rate, age of the log."""
+    found: dict[str, str | float] = {}
+    if progress := _progress(known):
+        found["progress"] = progress
+    if rate := _rate(metrics):
+        found["rate"] = rate
+    if "age" in metrics:
+        found["log"] = now - metrics["age"].value
+    return found
+
+
+def _progress(metrics: Mapping[str, Metric]) -> str:
+    if "progress" in metrics:
+        done = metrics["progress"].value
+        total = metrics["total"].value if "total" in metrics else 0.0
+        return f"{done:,.10g}" + (f"/{total:,.10g} {100 * done / total:.0f}%" if total else "")
+    if "epoch" in metrics and "batch" in metrics:
+        return f"epoch {metrics['epoch'].value:.0f}, batch {metrics['batch'].value:.0f}"
+    return ""
+
+
+def _rate(metrics: Mapping[str, Metric]) -> str:
+    seconds = metrics["iteration_time"].value if "iteration_time" in metrics else 0.0
+    if seconds <= 0:
+        return ""
+    number, unit = (seconds, "s/it") if seconds >= 1 else (1 / seconds, "it/s")
+    return f"{number:.{1 if number < 10 else 0}f} {unit}"
+
 
 LINE = 300
 """Characters of the last line that are shown."""
@@ -27,7 +64,7 @@ def cause(log: RunLog) -> str:
         return ""
     known, core, peer = log.told.cause.cause, log.told.cause.core, log.told.peer
     node = peer.node if known.peer and peer and peer.address == known.peer else ""
-    return cause_lookups.words(known, node, core)
+    return causes.words(known, node, core)
 
 
 def number(step: LastStep) -> str:

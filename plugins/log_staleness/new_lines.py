@@ -10,7 +10,7 @@ from watchdogd.parsers.logs import failures, log_lines, measures, progress_forms
 from watchdogd.parsers.logs import progress as trainlog
 from watchdogd.parsers.logs.line_shapes import Shape, shape_of
 from watchdogd.parsers.logs.log_lines import SHOWN_AT_MOST, LogLine, read_lines
-from watchdogd.plugins.log_staleness import training_figures, wanted_lines
+from watchdogd.plugins.log_staleness import training_figures
 from watchdogd.plugins.log_staleness.counter import begin_epoch, grows
 from watchdogd.plugins.log_staleness.learned_rhythm import OWN
 from watchdogd.plugins.log_staleness.run_log import CauseSeen, Labels
@@ -21,7 +21,53 @@ if TYPE_CHECKING:
 
     from watchdogd.parsers.logs.progress import ProgressReport
     from watchdogd.plugins.log_staleness.run_log import RunLog
-    from watchdogd.plugins.log_staleness.wanted_lines import Wanted
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from watchdogd.parsers.logs.progress import compiled
+from watchdogd.plugins.log_staleness.run_log import Forbidden, QuietPhase
+from watchdogd.units import parse_duration
+
+if TYPE_CHECKING:
+    from watchdogd.plugins.log_staleness.run_log import JobTold
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user configured about lines."""
+
+    progress: str | None = None
+    quiet: tuple[tuple[str, float], ...] = ()
+    must_see: tuple[tuple[str, float], ...] = ()
+    must_not_see: tuple[str, ...] = ()
+
+
+def pairs(key: str, tables: Sequence[Mapping[str, Any]], time: str) -> tuple[tuple[str, float], ...]:
+    """Return pattern and seconds of each table. Raise ValueError if one is misspelt."""
+    for table in tables:
+        if table.keys() != {"match", time}:
+            raise ValueError(f"{key}: write {{ match = 'pattern', {time} = '40m' }}, not {dict(table)}")
+    return tuple((table["match"], parse_duration(table[time])) for table in tables)
+
+
+def heeds(wanted: Wanted) -> bool:
+    """Return True if any line can matter."""
+    return bool(wanted.quiet or wanted.must_see or wanted.must_not_see)
+
+
+def note(text: str, wanted: Wanted, told: JobTold, at: float) -> None:
+    """Process one line: a quiet phase, a line that must come, one that must not."""
+    for pattern, allowed in wanted.quiet:
+        if compiled(pattern).search(text):
+            told.phase = QuietPhase(pattern, allowed, at)
+    for pattern, _ in wanted.must_see:
+        if pattern not in told.seen and compiled(pattern).search(text):
+            told.seen.append(pattern)
+    for pattern in wanted.must_not_see:
+        if told.forbidden is None and compiled(pattern).search(text):
+            told.forbidden = Forbidden(pattern, text[:SHOWN_AT_MOST], at)
+
 
 SHOWN = 10
 """Last log lines that a message shows."""
@@ -37,7 +83,7 @@ def take_lines(lines: Sequence[LogLine], wishes: Wanted, log: RunLog, at: float)
     """Process the lines of one file in their order; the last of them was written at `at`."""
     told, pattern = log.told, wishes.progress
     lines = _unmask(lines, log)
-    heeding, last, failing = wanted_lines.heeds(wishes), 0, -1
+    heeding, last, failing = heeds(wishes), 0, -1
     said = []
     for index, line in enumerate(lines):
         text = trainlog.latest(line, pattern)
@@ -48,7 +94,7 @@ def take_lines(lines: Sequence[LogLine], wishes: Wanted, log: RunLog, at: float)
             last, told.cause = index, None
             log.clocks.renew(at)
         if heeding:
-            wanted_lines.note(text, wishes, told, at)
+            note(text, wishes, told, at)
         if shape.epoch:
             begin_epoch(told.counter, float(digits(text[shape.epoch[0] : shape.epoch[1]])))
         if shape.measures.length:

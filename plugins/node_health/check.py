@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watchdogd.batch import sinfo, slurmtext
-from watchdogd.batch.endings import Ending
+from watchdogd.batch.models import Ending
 from watchdogd.batch.run_models import SURE
 from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.checks import node_checks

@@ -13,7 +13,7 @@ import pytest
 
 from tests.plugins.words import commands_of, text_of
 from watchdogd.batch import pbs
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
 from watchdogd.plugins.job_liveness.check import job_liveness
 

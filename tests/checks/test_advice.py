@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from watchdogd.batch.models import Snapshot
 from watchdogd.batch.run_models import Run
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.checks import node_checks
 from watchdogd.plugin import Advice, critical
 

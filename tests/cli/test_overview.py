@@ -18,8 +18,8 @@ from watchdogd.daemon.registry.plugin_registry import PluginEntry, built_in
 from watchdogd.daemon.status_file import declared_json
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Metric
-from watchdogd.plugins.gpu_health.figures import gpus_cell
-from watchdogd.plugins.log_staleness import log_columns
+from watchdogd.plugins.gpu_health.standstill import gpus_cell
+from watchdogd.plugins.log_staleness import log_wording
 from watchdogd.units import format_size, iso
 from watchdogd.web.columns import columns_of
 
@@ -59,7 +59,7 @@ def _shown_by(plugin: str, status: str, numbers: dict[str, Metric]) -> dict[str,
     values = {name: metric.value for name, metric in numbers.items()}
     told: dict[str, str | float] = {}
     if plugin == "log_staleness":
-        told = log_columns.of_log(numbers, numbers, NOW - 20)
+        told = log_wording.columns(numbers, numbers, NOW - 20)
     elif plugin == "gpu_health" and "gpus" in numbers:
         told = {"GPUs": gpus_cell(numbers)}
     elif plugin == "memory_leak" and "left" in numbers:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Snapshot
 from watchdogd.config.models import Config
 from watchdogd.daemon import dependencies
 from watchdogd.daemon.dependencies import Dependency, Probes, placed, queue_result, touch

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Snapshot
 from watchdogd.config.models import Config
 from watchdogd.daemon.dependency_probes import DependencyWatch
 from watchdogd.daemon.registry.check_factory import Check

@@ -8,8 +8,7 @@ import pytest
 
 from tests.needs import QUICK
 from watchdogd.cli import main
-from watchdogd.config.keys import NAME, SEVERAL, keys_at, tables
-from watchdogd.config.loading import parse
+from watchdogd.config.loading import NAME, SEVERAL, keys_at, parse, tables
 from watchdogd.daemon.misplaced_keys import explained, hint, place
 from watchdogd.daemon.registry import check_factory
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, Source, built_in

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tests.history.values import new_home
 from tests.memory import memory_of
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.daemon.workers.worker_protocol import Reply

@@ -24,7 +24,7 @@ from watchdogd.config import last_good_config, switch_places
 from watchdogd.daemon import inbox_reader
 from watchdogd.daemon.chat_answers import AnswerBook
 from watchdogd.errors import WatchdogError
-from watchdogd.history import archive
+from watchdogd.history import store
 from watchdogd.home import inbox, lease, lease_record, markers, suspect_nodes, switches
 from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import finished
@@ -231,7 +231,7 @@ READERS: dict[str, Callable[[Home], object]] = {
 """What may be a pipe, a device or a folder, and is to be read in bounded time all the same."""
 TEXTS: dict[str, Callable[[Home], object]] = {
     **READERS,
-    "export": lambda home: [*archive._Rows((home.path / "export").read_text().splitlines())],
+    "export": lambda home: [*store._Rows((home.path / "export").read_text().splitlines())],
 }
 """Likewise, and what a person names, who may name a pipe."""
 KEYS = (

@@ -14,10 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.sinfo import SlurmNode
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.checks import free_space, node_checks
 from watchdogd.checks.checkpoint_inventory import Cadence
 from watchdogd.checks.free_space import FreeSpaceLimits
@@ -27,9 +25,8 @@ from watchdogd.daemon.dependencies import Dependency, Probes, queue_name, queue_
 from watchdogd.daemon.dropins import dropins as dropins_module
 from watchdogd.daemon.dropins.dropins import refused
 from watchdogd.daemon.registry.plugin_registry import _unusable as _unusable_plugin
-from watchdogd.daemon.self_monitoring import SelfMonitoring
+from watchdogd.daemon.self_monitoring import SelfMonitoring, Trouble, TroubleKind
 from watchdogd.daemon.setup import Setup
-from watchdogd.daemon.trouble import Trouble, TroubleKind
 from watchdogd.errors import ConfigError, Problem
 from watchdogd.home.file_trust import distrust
 from watchdogd.home.layout import Home

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from tests.golden.checks import HOUR, MINUTE, RUN, START, TB, Said, _some, end, job, seen, verdict
+from watchdogd.batch.models import Snapshot
 from watchdogd.batch.sinfo import SlurmNode
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.daemon.check_runner import CheckRunner
 from watchdogd.daemon.dropins import dropin_jobs, dropins
 from watchdogd.daemon.dropins.crontab import _CrontabBuilder

@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.processes import started
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.cli import main
 from watchdogd.cli.switch_wait import living_jobs
 from watchdogd.config import switch_places

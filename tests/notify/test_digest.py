@@ -19,7 +19,7 @@ from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Notification
 from watchdogd.notify.routing import MessageRules
 from watchdogd.plugin import Status
-from watchdogd.system.clock import SteadyClock
+from watchdogd.system.times import SteadyClock
 
 RULES = MessageRules(channels=("slack", "mail"))
 MANY = replace(POLICY, digest_above=20)

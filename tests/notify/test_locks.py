@@ -21,7 +21,7 @@ from watchdogd.notify.delivery_plan import Delivered
 from watchdogd.notify.locks import STALE, ChannelLock, LockedError, Locks
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Notification
-from watchdogd.system.clock import SteadyClock
+from watchdogd.system.times import SteadyClock
 
 KEY = "incident-17-opened@slack"
 DELIVERED = Delivered(KEY, "slack", NOON, "C1 17.5")

@@ -20,7 +20,7 @@ from watchdogd.notify.channels.webhook import JsonWebhook
 from watchdogd.notify.delivery_plan import Delivered
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Item, Notification
-from watchdogd.system.clock import SteadyClock
+from watchdogd.system.times import SteadyClock
 
 PASSING = DeliveryError("slack answered 500")
 GONE = DeliveryError("slack answered 404: no_service", permanent=True)

@@ -13,7 +13,7 @@ from watchdogd.errors import DeliveryError
 from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Item, Notification
-from watchdogd.system.clock import SteadyClock
+from watchdogd.system.times import SteadyClock
 
 POLICY = Policy(
     expire=3000,

@@ -21,8 +21,7 @@ from watchdogd.notify.message import compose
 from watchdogd.notify.message_outbox import Outbox
 from watchdogd.notify.notification import Item, Notification
 from watchdogd.notify.routing import MessageRules
-from watchdogd.system.clock import SteadyClock
-from watchdogd.system.times import zone_named
+from watchdogd.system.times import SteadyClock, zone_named
 
 BERLIN = zone_named("Europe/Berlin")
 NIGHT = QuietHours(time(22), time(7), BERLIN, frozenset({"CRITICAL"}))

@@ -10,7 +10,7 @@ from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message_outbox import Relay
 from watchdogd.notify.notification import Notification
-from watchdogd.system.clock import SteadyClock
+from watchdogd.system.times import SteadyClock
 
 
 @dataclass

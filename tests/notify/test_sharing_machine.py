@@ -22,7 +22,7 @@ from watchdogd.notify.channel_state import Policy
 from watchdogd.notify.locks import Locks
 from watchdogd.notify.message_outbox import Outbox, Relay
 from watchdogd.notify.notification import Item, Notification
-from watchdogd.system.clock import SteadyClock
+from watchdogd.system.times import SteadyClock
 
 POLICY = Policy(expire=1e9, tell=None, longest=60, pause=60)
 FAULTS = (None, DeliveryError("no route"), DeliveryError("answered 404", permanent=True))

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.words import text_of
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Result, Run, Status
 from watchdogd.plugins.checkpoint_age.check import checkpoint_age
 

@@ -15,9 +15,8 @@ import pytest
 
 from tests.parsers.gpu_samples import sample
 from tests.plugins.words import commands_of, text_of
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.batch.run_models import SURE
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.parsers import probe_sample as samples
 from watchdogd.parsers.gpu.models import Gpu, Readout
 from watchdogd.parsers.gpu.node_script import GpuNode

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.words import commands_of, text_of
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.plugin import SWITCH_LEFT, Advice, Plugin, Progress, Recovery, Result, Run, Status
 from watchdogd.plugins.job_liveness.check import job_liveness
 from watchdogd.system.account import user_name

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.words import commands_of, text_of
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Recovery, Result, Run, Sign, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.run_log import RunLog

@@ -16,8 +16,7 @@ import pytest
 from tests.lab.controlgroup import control_group
 from tests.lab.processes import started
 from tests.plugins.words import text_of
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.parsers.probe_sample import JobProcess, NodeMemory
 from watchdogd.plugin import History, Plugin, Result, Run, Status
 from watchdogd.plugins.memory_leak.check import MemoryLimits, judge, memory_leak

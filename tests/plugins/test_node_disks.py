@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.words import text_of
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.parsers.probe_sample import Disk, Usage
 from watchdogd.parsers.quota.models import BYTES, INODES

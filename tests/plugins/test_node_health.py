@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from tests.plugins.words import commands_of, text_of
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.sinfo import SlurmNode
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.plugin import Plugin, Result, Run, Status
 from watchdogd.plugins.node_health import check
 from watchdogd.plugins.node_health.check import NodeHealthState, node_health, of_jobs, spares, to_exclude

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.plugins.words import text_of
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Progress, Result, Run, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.run_log import RunLog

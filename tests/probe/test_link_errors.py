@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.probe import link_errors, node_ranks
+from watchdogd.probe import node_ranks
 
 NVLINK = """GPU 0: NVIDIA H200 (UUID: GPU-11111111-2222-3333-4444-555555555555)
 \t Link 0: Replay Errors: 0
@@ -29,20 +29,20 @@ def test_counters_that_grow(tmp_path: Path) -> None:
         "VL15_dropped": "1",
     }.items():
         (counters / name).write_text(value)
-    before = link_errors.of_ports(str(tmp_path))
+    before = node_ranks.port_errors(str(tmp_path))
     assert before == {"mlx5_0 port 1, symbol_error": 3}
     (counters / "symbol_error").write_text("15\n")
-    after = link_errors.of_ports(str(tmp_path))
-    assert link_errors.grown(before, after) == {"mlx5_0 port 1, symbol_error": 12}
-    assert link_errors.grown(after, before) == link_errors.grown(before, {}) == {}
+    after = node_ranks.port_errors(str(tmp_path))
+    assert node_ranks.grown(before, after) == {"mlx5_0 port 1, symbol_error": 12}
+    assert node_ranks.grown(after, before) == node_ranks.grown(before, {}) == {}
 
 
 def test_what_nvlink_counts() -> None:
-    assert link_errors.read_nvlink(NVLINK) == {
+    assert node_ranks.read_nvlink(NVLINK) == {
         "GPU 0 NVLink 0, Recovery Errors": 2,
         "GPU 1 NVLink 17, Replay Errors": 7,
     }
-    assert link_errors.read_nvlink("NVML: Unknown Error\n") == {}
+    assert node_ranks.read_nvlink("NVML: Unknown Error\n") == {}
 
 
 def test_nvlinks_are_asked_once_an_inquiry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_nvlinks_are_asked_once_an_inquiry(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     before = time.monotonic()
     found = node_ranks.look("n1", [], before + 6)
-    assert found.nvlinks == link_errors.read_nvlink(NVLINK)
+    assert found.nvlinks == node_ranks.read_nvlink(NVLINK)
     assert found.links == {}
     assert asked.read_text().splitlines().count("nvlink -e") == 1
     assert time.monotonic() - before < 2

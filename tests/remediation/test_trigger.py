@@ -14,9 +14,9 @@ from watchdogd.parsers.quota.models import BYTES, INODES, StorageLimit
 from watchdogd.plugin import Result, Status, check, critical
 from watchdogd.plugins.disk_quota import storage_targets
 from watchdogd.plugins.log_staleness.log_verdicts import judge
+from watchdogd.plugins.log_staleness.new_lines import Wanted
 from watchdogd.plugins.log_staleness.run_log import JobTold, Loss, RunLog
 from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
-from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 from watchdogd.plugins.memory_leak import check as memory_leak
 from watchdogd.plugins.node_disks import check as node_disks
 from watchdogd.remediation import policy

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Ending, Job
 from watchdogd.daemon.dropins.dropin_job_result import (
     JobResult,
     alive,

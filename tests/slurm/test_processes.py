@@ -18,8 +18,7 @@ import pytest
 
 from tests.waiting import wait_until
 from watchdogd.batch import processes
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.plugin import Run
 from watchdogd.system.account import user_name
 

@@ -15,10 +15,8 @@ import pytest
 from tests.cluster import Cluster
 from tests.waiting import wait_until
 from watchdogd.batch import slurm_snapshot, squeue
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.slurmtext import FIELD
-from watchdogd.batch.snapshot import Snapshot
 
 FOREVER = "exec sleep 3600"
 QUIET = "--output=/dev/null"

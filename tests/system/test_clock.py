@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from watchdogd.system.clock import SteadyClock, fresh
+from watchdogd.system.times import SteadyClock, fresh
 
 
 @pytest.mark.parametrize(

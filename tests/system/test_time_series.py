@@ -7,7 +7,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.system.time_series import Course
+from watchdogd.history.measurements import Course
 
 POINTS = st.lists(st.tuples(st.floats(0, 9), st.floats(allow_nan=False)), max_size=20)
 

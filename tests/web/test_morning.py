@@ -20,7 +20,7 @@ from watchdogd.cli import main
 from watchdogd.config.loading import parse
 from watchdogd.config.models import DigestSection
 from watchdogd.daemon.daemon import Daemon
-from watchdogd.daemon.digest_schedule import MARK, is_due
+from watchdogd.daemon.housekeeping import MARK, is_due
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
 from watchdogd.errors import ConfigError

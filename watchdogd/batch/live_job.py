@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from watchdogd.batch import pbs, processes, qstat, scontrol, slurm_snapshot, slurmtext
-from watchdogd.batch.models import PAUSED_STATES, WORKING_STATES, Job
+from watchdogd.batch.models import PAUSED_STATES, WORKING_STATES, Job, Snapshot
 from watchdogd.batch.run_models import Run, run_of, slurm_users
 from watchdogd.batch.slurm import QUERY_DEADLINE
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.config.loading import load
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home.layout import Home

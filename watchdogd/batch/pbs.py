@@ -8,9 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 
 from watchdogd.batch import qstat
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.errors import SlurmSilentError, UnreadableError
 from watchdogd.system import command
 from watchdogd.system.account import own_name

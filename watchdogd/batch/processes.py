@@ -19,9 +19,8 @@ from typing import Any
 
 import psutil
 
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.batch.run_models import Run
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.system.account import own_name, user_name
 from watchdogd.system.number import count
 from watchdogd.system.smallfile import open_plain

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from watchdogd.batch import slurmtext
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Ending, Job
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import digits, whole
 from watchdogd.system.times import slurm_duration

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from watchdogd.batch import slurmtext
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import OWN_MARK
+from watchdogd.batch.models import OWN_MARK, Ending
 from watchdogd.batch.slurmtext import ENVIRONMENT, FIELD
 from watchdogd.errors import UnreadableError
 from watchdogd.system.number import whole

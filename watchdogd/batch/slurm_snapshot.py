@@ -16,9 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 
 from watchdogd.batch import sacct, scontrol, slurmtext, squeue
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.errors import UnreadableError
 from watchdogd.system import account, command
 from watchdogd.system.account import own_name, user_name

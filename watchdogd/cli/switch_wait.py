@@ -18,7 +18,7 @@ from watchdogd.units import format_duration
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from watchdogd.batch.snapshot import Snapshot
+    from watchdogd.batch.models import Snapshot
     from watchdogd.home.switches import Switch
     from watchdogd.plugin import Job, Run
 

@@ -12,9 +12,8 @@ from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.cli.output import one_line, print_json, print_line, print_results
 from watchdogd.daemon import daemon_log, wiring
 from watchdogd.daemon.daemon import tell_gaps
-from watchdogd.daemon.digest_schedule import morning_messages
 from watchdogd.daemon.due import Rechecks
-from watchdogd.daemon.housekeeping import do_chores
+from watchdogd.daemon.housekeeping import do_chores, morning_messages
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.status_file import observation_json
 from watchdogd.daemon.wiring import answers_of, assembled, missing, outbox_of

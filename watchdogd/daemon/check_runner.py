@@ -15,9 +15,9 @@ from watchdogd.daemon import status_file
 from watchdogd.daemon.dependency_probes import DependencyWatch
 from watchdogd.daemon.dropins.crontab import is_dropin
 from watchdogd.daemon.due import due, next_due
+from watchdogd.daemon.self_monitoring import Trouble
 from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.daemon.status_file import progress_of, signs_of
-from watchdogd.daemon.trouble import Trouble
 from watchdogd.daemon.workers.worker_protocol import FAILED, NOTHING, Call, Reply
 from watchdogd.errors import WatchdogError
 from watchdogd.home.touchfile import finished

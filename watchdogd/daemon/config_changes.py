@@ -21,8 +21,8 @@ from watchdogd.config.models import Config
 from watchdogd.daemon.dropins import dropins
 from watchdogd.daemon.dropins.dropins import DropIn
 from watchdogd.daemon.registry.check_factory import Check
+from watchdogd.daemon.self_monitoring import Trouble, TroubleKind
 from watchdogd.daemon.setup import Setup
-from watchdogd.daemon.trouble import Trouble, TroubleKind
 from watchdogd.errors import ConfigError, UnknownKeyError, WatchdogError
 from watchdogd.home import layout
 from watchdogd.home.layout import Home

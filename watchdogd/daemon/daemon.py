@@ -13,8 +13,7 @@ from collections import Counter
 from datetime import datetime
 from typing import Protocol
 
-from watchdogd.daemon.digest_schedule import morning_messages
-from watchdogd.daemon.housekeeping import do_chores
+from watchdogd.daemon.housekeeping import do_chores, morning_messages
 from watchdogd.daemon.publishing import Publisher
 from watchdogd.daemon.scheduler import Schedule
 from watchdogd.daemon.setup import Setup

@@ -20,14 +20,14 @@ from watchdogd.incidents.models import SELF
 from watchdogd.plugin import Advice, Result, Status, ok, unknown
 from watchdogd.system import pathname
 from watchdogd.system.bounded_io import BoundedIO, StuckError
-from watchdogd.system.clock import fresh
 from watchdogd.system.mounts import mount_of, mount_table, read_mounts
 from watchdogd.system.smallfile import unanswered
+from watchdogd.system.times import fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from watchdogd.batch.snapshot import Snapshot
+    from watchdogd.batch.models import Snapshot
     from watchdogd.daemon.registry.check_factory import Check
 
 PROBE_DEADLINE = 10.0

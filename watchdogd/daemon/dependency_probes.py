@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Snapshot
 from watchdogd.daemon.dependencies import Probes, dependency_of, queue_name, queue_result
 from watchdogd.daemon.registry.check_factory import Check
 from watchdogd.daemon.setup import Setup
@@ -18,7 +18,7 @@ from watchdogd.daemon.workers.worker_pool import UnkillableProcesses, WorkerPool
 from watchdogd.daemon.workers.worker_protocol import Reply
 from watchdogd.incidents.models import AlertPolicy, AlertState, Observation
 from watchdogd.plugin import Result, Status
-from watchdogd.system.clock import fresh
+from watchdogd.system.times import fresh
 
 LONGEST = 120.0
 """Seconds after which a deferred result is reported even if its file system is still in doubt."""

@@ -11,7 +11,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from watchdogd.daemon.trouble import Trouble
+from watchdogd.daemon.self_monitoring import Trouble
 from watchdogd.errors import WatchdogError
 from watchdogd.home import inbox
 from watchdogd.home.inbox import Submission

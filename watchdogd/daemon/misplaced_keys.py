@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from watchdogd.config.channels import channel_types
-from watchdogd.config.keys import NAME, Table, tables
+from watchdogd.config.loading import NAME, Table, tables
 from watchdogd.config.models import CheckSection
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, built_in
 from watchdogd.errors import UnknownKeyError

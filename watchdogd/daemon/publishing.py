@@ -17,9 +17,9 @@ from watchdogd.notify.channels.statuslog import append
 from watchdogd.plugin import Result, Status
 from watchdogd.system import command, umask
 from watchdogd.system.bounded_io import BoundedIO
-from watchdogd.system.clock import fresh
 from watchdogd.system.smallfile import MISSHAPEN, STATUS_LIMIT, parse_json, read_plain, replace_file
 from watchdogd.system.text import one_line
+from watchdogd.system.times import fresh
 from watchdogd.units import local_time
 from watchdogd.web.columns import STATE_WORDS
 from watchdogd.web.metrics import metrics_text

@@ -17,11 +17,10 @@ from watchdogd.daemon.inbox_reader import InboxReader
 from watchdogd.daemon.publishing import StatusLines
 from watchdogd.daemon.remediation import KEPT, Remediation
 from watchdogd.daemon.remediation_context import RemediationContext
-from watchdogd.daemon.self_monitoring import SelfMonitoring
+from watchdogd.daemon.self_monitoring import SelfMonitoring, Trouble
 from watchdogd.daemon.status_file import StatusWriter
 from watchdogd.daemon.storage import Storage, WriteBuffer
 from watchdogd.daemon.switch_events import RunNow, touch_events
-from watchdogd.daemon.trouble import Trouble
 from watchdogd.errors import WatchdogError
 from watchdogd.history.models import Gap, Past, Record
 from watchdogd.home import markers, switches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -11,13 +12,46 @@ from typing import Any
 
 from watchdogd.config import last_good_config
 from watchdogd.daemon.setup import Setup
-from watchdogd.daemon.trouble import TroubleKind, kind_of
 from watchdogd.errors import Problem
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import DELIVERY, HOME_SILENT, SELF, Observation
 from watchdogd.plugin import Advice, Metric, Result, Status, notice
+from watchdogd.system.bounded_io import StuckError
 from watchdogd.system.number import count
 from watchdogd.units import age, local_time
+
+
+class TroubleKind(enum.Enum):
+    """What is known of a trouble beside its text."""
+
+    OTHER = enum.auto()
+    NO_ANSWER = enum.auto()
+    """Home's file system did not answer in time: often just a hiccup."""
+    NO_CONFIG = enum.auto()
+    """config.toml is no longer there."""
+
+
+class Trouble(str):
+    """Text of a trouble, and its kind."""
+
+    kind: TroubleKind
+
+    def __new__(cls, text: str, kind: TroubleKind = TroubleKind.OTHER) -> Trouble:
+        """Return the text with its kind."""
+        made = super().__new__(cls, text)
+        made.kind = kind
+        return made
+
+    @classmethod
+    def of(cls, text: str, error: BaseException) -> Trouble:
+        """Return the text, of the kind that the error shows."""
+        return cls(text, TroubleKind.NO_ANSWER if isinstance(error, StuckError) else TroubleKind.OTHER)
+
+
+def kind_of(text: str) -> TroubleKind:
+    """Return the kind of a trouble."""
+    return text.kind if isinstance(text, Trouble) else TroubleKind.OTHER
+
 
 SUBJECTS = (
     "engine", "history", "config", "channels", "answers", "delivery", "workers", "chain", "home", "inbox",

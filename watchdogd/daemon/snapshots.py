@@ -8,15 +8,13 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Ending, Job, Snapshot
 from watchdogd.batch.run_models import slurm_users
-from watchdogd.batch.snapshot import Snapshot
 from watchdogd.daemon.registry.plugin_registry import Source
 from watchdogd.daemon.workers.worker_protocol import NOTHING, Call, Reply
 from watchdogd.plugin import remembered
 from watchdogd.plugins.job_liveness.job_history import JobHistory, begin_round
-from watchdogd.system.clock import fresh
+from watchdogd.system.times import fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from watchdogd.daemon.trouble import Trouble
+from watchdogd.daemon.self_monitoring import Trouble
 from watchdogd.errors import HistoryError, WatchdogError
 from watchdogd.history.measurements import PastOfCheck
 from watchdogd.history.models import Past, Record

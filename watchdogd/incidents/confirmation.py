@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from watchdogd.incidents.models import AlertPolicy, CheckState, Incident, Observation
 from watchdogd.plugin import Result, Status
-from watchdogd.system.clock import fresh
+from watchdogd.system.times import fresh
 
 OK, WARNING, CRITICAL, UNKNOWN = Status.OK, Status.WARNING, Status.CRITICAL, Status.UNKNOWN
 

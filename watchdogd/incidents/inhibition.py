@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from watchdogd.incidents.confirmation import Deviation, deviation
 from watchdogd.incidents.models import AlertPolicy, CheckState, Incident, Silence
 from watchdogd.plugin import Status
-from watchdogd.system.clock import JUMP
+from watchdogd.system.times import JUMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

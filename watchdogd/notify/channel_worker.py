@@ -22,7 +22,7 @@ from watchdogd.notify.channel_state import ChannelState, Health, Policy, timely
 from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, Send, Situation
 from watchdogd.notify.locks import ChannelLock, LockedError
 from watchdogd.notify.notification import Notification
-from watchdogd.system.clock import SteadyClock
+from watchdogd.system.times import SteadyClock
 
 Store = Callable[[Sequence[Notification]], None]
 

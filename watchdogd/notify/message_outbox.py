@@ -24,7 +24,7 @@ from watchdogd.notify.delivery_plan import DeliveryPlan
 from watchdogd.notify.locks import ChannelLock, Locks
 from watchdogd.notify.notification import Notification
 from watchdogd.system import startup
-from watchdogd.system.clock import SteadyClock
+from watchdogd.system.times import SteadyClock
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ and errors that links count meanwhile.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -26,7 +28,6 @@ from watchdogd.parsers.gpu import node_script
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.nccl_ras import BEHIND, Accused
 from watchdogd.parsers.nccl_ras_models import RasReport
-from watchdogd.probe import link_errors
 from watchdogd.probe.nccl_ras_port import USUAL, ask_ras
 from watchdogd.stacks import node_stacks
 from watchdogd.stacks.node_stacks import TrainingProcess
@@ -34,6 +35,56 @@ from watchdogd.system import command
 from watchdogd.system.codec import codec_of
 from watchdogd.system.number import count
 from watchdogd.system.startup import own_python
+from watchdogd.system.text import split_lines
+
+_PORTS = "/sys/class/infiniband"
+_COUNTED = re.compile(
+    r"symbol_error|link_error_recovery|link_downed|port_rcv_errors|local_link_integrity_errors"
+    r"|excessive_buffer_overrun_errors|roce_(?:adp|slow)_retrans|packet_seq_err|local_ack_timeout_err"
+)
+_GPU = re.compile(r"GPU (\d+):")
+_LINK = re.compile(r"\s*(?:GPU \d+, )?Link (\d+): (.*\bErrors?\b.*?): (\d+)\s*")
+
+
+def port_errors(ports: str = _PORTS) -> dict[str, int]:
+    """Return error counts by port (InfiniBand, RoCE) and error; unreadable ports are left out.
+
+    Only a growing counter is suspicious: counters hold errors of months, such as those of a pulled cable.
+    """
+    found = {}
+    for path in Path(ports).glob("*/ports/*/*counters/*"):
+        device, _, port, _, name = path.parts[-5:]
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if _COUNTED.fullmatch(name) and (number := count(path.read_text())) is not None:
+                found[f"{device} port {port}, {name}"] = number
+    return found
+
+
+def grown(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """Return the growth of counters that are in both readings."""
+    return {name: after[name] - seen for name, seen in before.items() if after.get(name, 0) > seen}
+
+
+def nvlink_errors(seconds: float) -> dict[str, int]:
+    """Return nonzero error counts since the driver was loaded, by link and error.
+
+    To read them takes a second, so they are read once, and prove nothing.
+    """
+    if not shutil.which("nvidia-smi"):
+        return {}
+    return read_nvlink(command.ask(("nvidia-smi", "nvlink", "-e"), deadline=seconds).output)
+
+
+def read_nvlink(text: str) -> dict[str, int]:
+    """Parse `nvidia-smi nvlink -e`: `GPU 0: ...`, and below it `Link 0: Replay Errors: 0`."""
+    gpu, found = "", {}
+    for line in split_lines(text):
+        if match := _GPU.match(line):
+            gpu = match[1]
+        if (match := _LINK.match(line)) and (number := count(match[3])):
+            found[f"GPU {gpu} NVLink {match[1]}, {match[2]}"] = number
+    return found
+
 
 _TOLD = re.compile(r"(?:TORCH_(?:FR|NCCL)_\w+|NCCL_RAS_\w+|WORLD_SIZE|XDG_CACHE_HOME|HOME)$")
 """Environment variables that are reported; they hold no secrets."""
@@ -258,14 +309,14 @@ def _gpus(until: float) -> tuple[Gpu, ...]:
 
 def _port_errors(until: float) -> dict[str, int]:
     """Return the growth of the ports' error counts between two readings."""
-    if not (before := link_errors.of_ports()):
+    if not (before := port_errors()):
         return {}
     time.sleep(min(_STILL, max(until - 2 * _LAST - time.monotonic(), 0.0)))
-    return link_errors.grown(before, link_errors.of_ports())
+    return grown(before, port_errors())
 
 
 def _nvlink_errors(until: float) -> dict[str, int]:
-    return link_errors.of_nvlink(until - _LAST - time.monotonic())
+    return nvlink_errors(until - _LAST - time.monotonic())
 
 
 def _used(gpus: Sequence[Gpu], pids: Collection[int]) -> tuple[Gpu, ...]:

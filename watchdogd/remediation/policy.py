@@ -15,7 +15,7 @@ from watchdogd.incidents import message_wording
 from watchdogd.incidents.models import NextAction
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, ActionRecord
 from watchdogd.system import pathname
-from watchdogd.system.clock import fresh
+from watchdogd.system.times import fresh
 
 DAY = 86400.0
 REST = 600.0

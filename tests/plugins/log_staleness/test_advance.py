@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchdogd.batch.models import Job
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Job, Snapshot
 from watchdogd.checks.working_job import Working
 from watchdogd.parsers.guard_heartbeat import GuardHeartbeat
 from watchdogd.parsers.logs.log_files import ReadPosition
@@ -18,10 +17,10 @@ from watchdogd.plugin import Run, Status
 from watchdogd.plugins.log_staleness.advance import advance
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.log_verdicts import judge
+from watchdogd.plugins.log_staleness.new_lines import Wanted
 from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.plugins.log_staleness.sources import News, Seen
 from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
-from watchdogd.plugins.log_staleness.wanted_lines import Wanted
 from watchdogd.system.codec import codec_of
 
 START = 1_800_000_000.0

@@ -15,9 +15,8 @@ from rich.console import Console
 from watchdogd.cli import status
 from watchdogd.cli.output import print_line
 from watchdogd.demo.disk import BYTES, INODES
-from watchdogd.demo.screen import Screen
 from watchdogd.demo.stage import Stage
-from watchdogd.demo.story import STEPS, play
+from watchdogd.demo.story import STEPS, Screen, play
 from watchdogd.units import format_size
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

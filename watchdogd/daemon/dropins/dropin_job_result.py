@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from watchdogd.batch import pending_reasons
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.models import Job
+from watchdogd.batch.models import Ending, Job
 from watchdogd.checks.working_job import as_owner
 from watchdogd.plugin import Advice, Status
 from watchdogd.units import age, local_time

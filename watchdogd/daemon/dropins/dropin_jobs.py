@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from watchdogd.batch import slurm, slurm_snapshot
-from watchdogd.batch.endings import Ending
-from watchdogd.batch.snapshot import Snapshot
+from watchdogd.batch.models import Ending, Snapshot
 from watchdogd.checks.node_checks import ASK_SLURM
 from watchdogd.daemon.dropins import dropin_job_result
 from watchdogd.daemon.dropins.dropin_job_result import JobResult

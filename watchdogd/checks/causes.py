@@ -1,4 +1,4 @@
-"""Look-ups about a cause that a log names: the node at the other end of a connection, and core files."""
+"""Causes that a log names: what to look up about one, and what to change before the next start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from watchdogd.batch import slurmtext
 from watchdogd.parsers.logs import log_lines
+from watchdogd.parsers.logs.failure_patterns import CONSEQUENCES, PROGRAM
 from watchdogd.parsers.logs.failures import Cause
+from watchdogd.parsers.logs.root_causes import MISMATCH
+from watchdogd.plugin import Advice
 from watchdogd.system.command import ask
 from watchdogd.system.text import split_lines
 
@@ -70,3 +73,29 @@ def _forward(names: Sequence[str]) -> dict[str, str]:
         (words[0], [log_lines.node(host, names) for host in words[1:]]) for words in lines if len(words) > 1
     )
     return {address: next(filter(None, known), "") for address, known in found}
+
+
+_X = 1
+
+
+_LESS = "Lower its memory use first"
+_CODE = "Correct the error in the program first: it would fail again."
+_ROOM = "Make room first: it would fail again."
+_FIRST = {
+    "GPU out of memory": f"{_LESS} (batch size, sequence length, activation checkpointing).",
+    "host out of memory": f"{_LESS} (workers of its data loaders), or ask for more (--mem).",
+    "disk quota exceeded": _ROOM,
+    "no space left on device": _ROOM,
+    PROGRAM: _CODE,
+    MISMATCH: _CODE,
+}
+
+
+def first_fixes(kind: str) -> tuple[Advice, ...]:
+    """Return what to change first, if it would only happen again."""
+    return (Advice(_FIRST[kind]),) if kind in _FIRST else ()
+
+
+def explains(kind: str) -> bool:
+    """Return whether a cause of this kind says why the run stands still, and not only that others do."""
+    return bool(kind) and kind not in CONSEQUENCES
