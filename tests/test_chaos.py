@@ -125,6 +125,7 @@ def test_an_end_is_not_missed_of_what_could_not_be_written_before_a_crash() -> N
     assert rules(journal(OPENED, faults=[away])) == ["no end"]
     assert rules(journal(OPENED, faults=[away, killed(130)])) == []
     assert rules(journal(OPENED, faults=[away, killed(230)])) == ["no end"]
+    assert rules(journal(OPENED, faults=[away], mode="ticks")) == []  # a tick ends by itself
     assert rules(journal(OPENED, faults=[killed(130)])) == ["no end"]
 
 

@@ -37,7 +37,9 @@ def main() -> int:
     )
     parser.add_argument("--only", nargs="*", default=[""], metavar="WORD")
     parser.add_argument("--without", nargs="*", default=[], metavar="WORD")
-    parser.add_argument("--keep", type=Path, default=None, metavar="DIR", help="where journals are kept")
+    parser.add_argument(
+        "--keep", type=Path, default=None, metavar="DIR", help="where journals and homes are kept"
+    )
     parser.add_argument("--other", type=Path, default=None, metavar="DIR",
                         help="package of another version; left out: this one, renumbered")  # fmt: skip
     parser.add_argument("--judge", type=Path, default=None, metavar="FILE")
@@ -53,10 +55,10 @@ def main() -> int:
     for seed in range(first, first + args.rounds):
         mode = args.mode or MODES[seed % len(MODES)]
         print(f"\nseed {seed}, mode {mode}, {args.minutes:g} minutes", flush=True)
-        journal = play(seed, mode, draw(seed, mode, args.minutes, acts), args.other)
-        if args.keep:
-            args.keep.mkdir(parents=True, exist_ok=True)
-            journal.save(args.keep / f"{seed}-{mode}.json")
+        keep = args.keep and args.keep / f"{seed}-{mode}"
+        journal = play(seed, mode, draw(seed, mode, args.minutes, acts), args.other, keep)
+        if keep:
+            journal.save(keep.with_suffix(".json"))
         worst = max(worst, report(journal))
     return worst
 

@@ -19,8 +19,10 @@ ACKNOWLEDGED = 0.3
 """The share of incidents of which somebody says that he works on it."""
 
 
-def play(seed: int, mode: str, steps: Sequence[Step], other: Path | None = None) -> Journal:
-    """Return the journal of a campaign; `other` is the package of another version."""
+def play(
+    seed: int, mode: str, steps: Sequence[Step], other: Path | None = None, keep: Path | None = None
+) -> Journal:
+    """Return the journal of a campaign; `other`: package of another version, `keep`: where home goes."""
     with Stage(mode, seed, other) as stage:
         stage.begin(list(summers(steps)))
         campaign = _Campaign(stage, seed)
@@ -30,6 +32,8 @@ def play(seed: int, mode: str, steps: Sequence[Step], other: Path | None = None)
         finally:
             campaign.end_all()
         stage.end()
+        if keep:
+            stage.keep(keep)
         stage.journal.messages = sorted(
             stage.receivers.messages(stage.journal.faults), key=lambda each: each.at
         )
@@ -56,17 +60,19 @@ class _Campaign:
         self._seen: set[int] = set()
 
     def run(self, steps: Sequence[Step]) -> None:
-        """Play all steps to their ends."""
+        """Play all steps to their ends, in their order also where one was held up."""
         begin = time.monotonic()
         waiting = list(steps)
         while waiting or self._open:
             now = time.monotonic() - begin
-            for part in [part for part in self._open if part[0] <= now]:
+            part = min(self._open, key=lambda each: each[0], default=None)
+            if part and part[0] <= min(now, waiting[0].at if waiting else now):
                 self._finish(part)
-            while waiting and waiting[0].at <= now:
+            elif waiting and waiting[0].at <= now:
                 self._begin(waiting.pop(0))
+            else:
+                time.sleep(0.1)
             self._look()
-            time.sleep(0.1)
 
     def _begin(self, step: Step) -> None:
         print(step.line(), flush=True)

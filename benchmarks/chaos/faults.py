@@ -241,8 +241,13 @@ def home_without_inodes(scene: Scene) -> Iterator[None]:
 
 @of_home("home read-only", (5, 40))
 def home_read_only(scene: Scene) -> Iterator[None]:
-    subprocess.run(["mount", "--bind", scene.stage.home, scene.stage.home], check=True)
-    subprocess.run(["mount", "-o", "remount,bind,ro", scene.stage.home], check=True)
+    """Elsewhere first: where somebody writes through a mount, it does not become read-only."""
+    elsewhere = scene.stage.folder / "read-only"
+    elsewhere.mkdir(exist_ok=True)
+    subprocess.run(["mount", "--bind", "--make-private", scene.stage.home, elsewhere], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", elsewhere], check=True)
+    subprocess.run(["mount", "--bind", elsewhere, scene.stage.home], check=True)
+    subprocess.run(["umount", "--lazy", elsewhere], check=True)
     yield
     subprocess.run(["umount", "--lazy", scene.stage.home], check=True)
 
@@ -534,20 +539,22 @@ OF_JOB = rf"^\[\w+\] {JOB}"
        crash=True, strands=True, explains=(GAP, r"chaos-watch", r"^\[\w+\] slurm", OF_JOB))  # fmt: skip
 def node_down(scene: Scene) -> Iterator[None]:
     """The link's: it ends, and its successor has to wait."""
-    slurm = cluster(scene)
-    until_done(lambda: slurm.down("node1", "kernel panic"))
-    yield
-    until_done(lambda: slurm.resume("node1"))
+    yield from _down(scene, "node1", "kernel panic")
 
 
 @fault("node of the job down", "slurm", (5, 30), modes=("chain",), excuses=(JOB,), after=90,
        explains=(r"^\[\w+\] slurm", OF_JOB))  # fmt: skip
 def node_of_job_down(scene: Scene) -> Iterator[None]:
     """The job begins anew on the other one."""
-    slurm, node = cluster(scene), scene.chance.choice(("node2", "node3"))
-    until_done(lambda: slurm.down(node, "fans"))
+    yield from _down(scene, scene.chance.choice(("node2", "node3")), "fans")
+
+
+def _down(scene: Scene, node: str, reason: str) -> Iterator[None]:
+    slurm = cluster(scene)
+    until_done(lambda: slurm.down(node, reason))
     yield
-    until_done(lambda: slurm.resume(node))
+    with suppress(AssertionError):  # it is back by itself where its slurmd has registered meanwhile
+        slurm.resume(node)
 
 
 @fault("node rebooted", "slurm", (3, 20), modes=("chain",), weight=1.5, excuses=(EVERYONE, JOB), after=90,

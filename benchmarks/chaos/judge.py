@@ -202,9 +202,10 @@ def _ended(journal: Journal) -> Iterator[Broken]:
 
 
 def _forgotten(journal: Journal, message: Message) -> bool:
-    """Whether whoever sent it was ended before he could write anywhere that he did."""
+    """Whether whoever sent it ended before he could write anywhere that he did: a tick does by itself."""
     return any(
-        one.crash and message.at - INSTANT <= one.end and one.begin < fault.end + INSTANT
+        journal.mode == "ticks"
+        or (one.crash and message.at - INSTANT <= one.end and one.begin < fault.end + INSTANT)
         for fault in journal.faults
         if fault.unwritten and fault.begin - INSTANT <= message.at <= fault.end
         for one in journal.faults

@@ -475,6 +475,11 @@ class Stage:
         left += list(self._secrets())
         left += [f"a file is left: {path.name}" for path in self.home.iterdir() if _scrap(path)]
 
+    def keep(self, folder: Path) -> None:
+        """Leave there what is in home, and what its verbs said."""
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "-a", self.home, self.folder / "said", folder], check=False)
+
     def _secrets(self) -> Iterator[str]:
         places = [self.folder / "said", *self.home.rglob("*")]
         for path in places:
