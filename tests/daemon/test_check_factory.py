@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from watchdogd.config.loading import parse
-from watchdogd.daemon.registry.check_factory import Check, build
+from watchdogd.daemon.registry.check_factory import Check, build, policy
 from watchdogd.daemon.registry.plugin_registry import PluginEntry, discover
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
@@ -167,3 +167,22 @@ def test_what_is_no_file_is_not_waited_for_as_a_plugin(home: Home) -> None:
 def test_the_example_loads_and_its_checks_can_be_built(home: Home) -> None:
     text = (Path(__file__).parents[2] / "config.example.toml").read_text()
     assert {"run-17/job_liveness", "run-17/log_staleness", "scratch/disk_quota"} <= set(checks(home, text))
+
+
+def test_what_makes_a_check_more_patient_is_named_with_its_table(home: Home) -> None:
+    text = '[runs.a]\nlog = "x.log"\n[disks.fast]\npath = "/tmp"\n[checks.spare]\nplugin = "node_health"\n'
+    config = parse(text, home.config)
+    found = {name: policy(check, config) for name, check in checks(home, text).items()}
+    assert {name: each.patient for name, each in found.items()} == {
+        "a/job_liveness": "confirm under [runs.a.checks.job_liveness]",
+        "a/log_staleness": "confirm under [runs.a.checks.log_staleness]",
+        "fast/disk_quota": "confirm under [disks.fast.checks.disk_quota]",
+        "spare": "confirm under [checks.spare]",
+    }
+    limits = {name: each.limit for name, each in found.items() if each.limit}
+    assert limits == {"a/log_staleness": "stale_after under [runs.a]"}
+    for each in found.values():  # what is named can be written
+        key, table = each.patient.split(" under ")
+        assert checks(
+            home, f"{text}{table}\n{key} = 4\n" if table != "[checks.spare]" else f"{text}{key} = 4\n"
+        )

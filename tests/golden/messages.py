@@ -161,7 +161,8 @@ def lives() -> Events:
 def comings_and_goings(folder: Path) -> Events:
     """An incident that comes and goes, one with others of its cause, one whose check or fault is gone."""
     check = "llama-7b/log_staleness"
-    policy = AlertPolicy(confirm=1, escalate_after=600.0, repeat_every=600.0)
+    limit = "stale_after under [runs.llama-7b]"
+    policy = AlertPolicy(confirm=1, escalate_after=600.0, repeat_every=600.0, limit=limit)
     state, now = AlertState(next_id=FIRST), START
     found: list[IncidentEvent] = []
     for at in range(20):

@@ -403,8 +403,8 @@ def test_flapping_is_held_back_and_the_last_good_state_is_told() -> None:
     watch = Watch()
     told = flap(watch, 8)
     assert kinds(told) == ["OPENED", "RESOLVED", "OPENED", "RESOLVED", "OPENED"]
-    assert told[-1].summary == "comes and goes, 3 times in 8m: 98 % full"
-    assert told[-1].flaps
+    assert told[-1].summary == "comes and goes, 3 times in 9m: 98 % full"
+    assert told[-1].flaps_since == told[-1].at - 9 * MINUTE == told[0].at - MINUTE, "since the first of three"
     assert told[-1].notes == ("it comes and goes: its end is reported once it has stayed good for 15m",)
     (ended,) = watch.rounds(14, ROOMY)
     assert ended.kind is EventKind.RESOLVED
@@ -415,16 +415,18 @@ def test_flapping_is_held_back_and_the_last_good_state_is_told() -> None:
 
 
 def test_a_reminder_and_an_escalation_name_what_comes_and_goes() -> None:
-    policy = AlertPolicy(repeat_every=20 * MINUTE, escalate_after=15 * MINUTE)
+    key = "confirm under [disks.fast]"
+    policy = AlertPolicy(repeat_every=20 * MINUTE, escalate_after=15 * MINUTE, patient=key)
     watch = Watch({DISK: policy})
     flap(watch, 6)
     told = watch.rounds(9, FULL)
     assert [(each.kind.name, each.summary, each.flaps) for each in told] == [
-        ("ESCALATION", "unacknowledged for 16m, comes and goes, 7 times in 24m: 98 % full", True),
-        ("REMINDER", "still CRITICAL, comes and goes, 7 times in 28m: 98 % full", True),
+        ("ESCALATION", "unacknowledged for 16m, comes and goes, 7 times in 25m: 98 % full", True),
+        ("REMINDER", "still CRITICAL, comes and goes, 7 times in 29m: 98 % full", True),
     ]
     assert all(each.notes for each in told)
     assert ["recovered by itself" in each.advice[0].sentence for each in told] == [True, True]
+    assert {key in each.advice[0].sentence for each in told} == {True}
 
 
 def test_what_flapped_has_not_recovered_while_nobody_looked() -> None:

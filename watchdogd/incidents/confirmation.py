@@ -117,7 +117,7 @@ def harden(state: CheckState, policy: AlertPolicy, now: float) -> CheckState:
         return state
     flips, incident = _recent(state.flips, policy, now), state.incident
     if not better(state.hard, state.status):
-        flips = (*flips, now)
+        flips = (*flips, min(state.since, now))
     if state.hard is OK and incident is not None:
         incident = replace(incident, turns=incident.turns + 1)
     return replace(state, hard=state.status, flips=flips, incident=incident)

@@ -160,6 +160,15 @@ def flapping(times: int, within: float) -> str:
     return f"comes and goes, {times} times in {age(within)}"
 
 
+def recovers(key: str) -> str:
+    """Return what to know before anything is restarted because of what comes and goes.
+
+    `key`: where config.toml makes the check more patient.
+    """
+    fix = f"; if that is normal here, set a higher {key} in config.toml" if key else ""
+    return f"It has recovered by itself each time{fix}."
+
+
 def calm(seconds: float) -> str:
     """Return when the end of what comes and goes is reported."""
     return f"it comes and goes: its end is reported once it has stayed good for {age(seconds)}"

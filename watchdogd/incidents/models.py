@@ -33,6 +33,8 @@ class AlertPolicy:
         a daily check is not reported a day late, should it not answer when it is looked at again.
     `follows`: full names of checks whose open incident explains this check's.
     `blinds`: its incident only explains why others are UNKNOWN. `escalate_after`: None for never.
+    `patient`: the key of config.toml that makes it wait longer, as `confirm under [checks.NAME]`; `limit`:
+        that of its result without a subject, if that has one: `stale_after under [runs.NAME]`.
     """
 
     confirm: int = 2
@@ -42,6 +44,8 @@ class AlertPolicy:
     follows: tuple[str, ...] = ()
     patience: float = 120.0
     blinds: bool = False
+    patient: str = ""
+    limit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,7 @@ class CheckState:
         those that differ from it in one way (good, bad, more or less severe, unknown).
     `attempts`: how many results in a row, since `since`, found the same; `before`: the others of that row.
     `fault`: what the last result found: its kind, UNKNOWN, or empty if all is well.
-    `flips`: times of recent confirmed changes to bad, to detect flapping.
+    `flips`: when recent changes to bad, confirmed since, were first seen, to detect flapping.
     `level_at`: since when its results have had the present status.
     `quiet`: a result of the present row asked for no message.
     `dated`: when it began according to the last result.
@@ -282,7 +286,7 @@ class IncidentEvent:
     `done`: what watchdogd did about it, one line for each record; `upcoming`: what it will do.
     `polled`: a Guard polls the run's kill switch. `label`: a notice's, one of LABELS.
     `calm`: it goes to everybody but wakes nobody. `suspect`: who is suspected of causing a stall.
-    `flaps`: it comes and goes.
+    `flaps_since`: when it first turned bad, if it comes and goes; else None.
     """
 
     kind: EventKind
@@ -303,9 +307,14 @@ class IncidentEvent:
     polled: bool = False
     calm: bool = False
     suspect: str = ""
-    flaps: bool = False
+    flaps_since: float | None = None
 
     @property
     def told(self) -> str:
         """The fact, and who is suspected."""
         return message_wording.joined(self.summary, self.suspect)
+
+    @property
+    def flaps(self) -> bool:
+        """Whether it comes and goes."""
+        return self.flaps_since is not None

@@ -18,9 +18,6 @@ from watchdogd.incidents.models import (
 )
 from watchdogd.plugin import Advice, Status
 
-RECOVERS = Advice("It has recovered by itself each time; if that is normal here, give it a higher limit.")
-"""What to know before anything is restarted because of a fault that comes and goes."""
-
 
 def announce(
     state: CheckState,
@@ -188,15 +185,23 @@ def _event_of(
     notes = []
     if incident.doubt:
         notes.append(f"not known now: {incident.doubt}")
-    flaps = ""
+    flaps, first = "", None
     if kind is not EventKind.EASED and flapping(state, policy, now):
-        flaps = message_wording.flapping(len(state.flips), now - state.flips[0])
+        first = _first_turn(state, incident)
+        flaps = message_wording.flapping(len(state.flips), now - first)
         notes.append(message_wording.calm(window(policy) / FLAP_CALM))
     # What only cannot be known because of it is named in its facts.
     told = [each for each in inhibited if not (policy.blinds and each.status is Status.UNKNOWN)]
     notes += map(message_wording.follower, told)
     said = event(kind, incident, now, summary=_summary(kind, incident, now, flaps), notes=tuple(notes))
-    return replace(said, flaps=True, advice=(RECOVERS, *said.advice)) if flaps else said
+    key = (not incident.subject and policy.limit) or policy.patient
+    recovers = Advice(message_wording.recovers(key))
+    return replace(said, flaps_since=first, advice=(recovers, *said.advice)) if flaps else said
+
+
+def _first_turn(state: CheckState, incident: Incident) -> float:
+    """Return when the first of the episodes counted by `flips` began."""
+    return min(state.flips[0], incident.began) if incident.turns == len(state.flips) else state.flips[0]
 
 
 def _summary(kind: EventKind, incident: Incident, now: float, flaps: str = "") -> str:

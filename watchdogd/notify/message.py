@@ -212,8 +212,8 @@ def _when(event: IncidentEvent, now: float) -> str:
         if worst is not incident.status:
             was = [f"Worst: [{worst.name}] {said}", f"At last: [{incident.status.name}] {incident.summary}"]
         return "\n".join([lasted, *map(one_line, was)])
-    if event.flaps:
-        return f"Since {local_time(incident.fault_began)}, on and off."
+    if event.flaps_since is not None:
+        return f"Since {local_time(event.flaps_since)}, on and off."
     since = incident.status_began
     seconds, milder = max(now, event.at) - since, since - incident.fault_began
     before = f"; before that a WARNING for {age(milder)}" if milder >= 1 else ""

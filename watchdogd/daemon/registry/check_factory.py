@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +32,7 @@ class Check:
     """One check, ready to run: parameters are validated, times are in seconds.
 
     `at`: times of day at which it runs, instead of every so many seconds; the first one after `since`.
+    `where`: its table in config.toml.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Check:
     follows: tuple[str, ...] = ()
     at: CronTimes | None = None
     since: float = 0.0
+    where: str = ""
 
     @property
     def run_name(self) -> str:
@@ -86,7 +88,7 @@ def with_defaults(
         if parameter.default is REQUIRED:
             raise ConfigError(f"{entry.name}: parameter '{parameter.name}' has no default: give it one")
     [made] = _Builder(config, {}, home, "none").made(name, entry, {}, section, name, None, target)
-    return made
+    return replace(made, where="")
 
 
 def policy(check: Check, config: Config) -> AlertPolicy:
@@ -98,7 +100,21 @@ def policy(check: Check, config: Config) -> AlertPolicy:
         escalate_after=alerts.escalate_after,
         follows=check.follows,
         patience=check.confirm * config.daemon.interval + check.timeout,
+        patient=f"confirm under [{check.where}]" if check.where else "",
+        limit=next(
+            (f"{key} under {_table_of(key, check)}" for key in _LIMITS if key in check.entry.parameters), ""
+        ),
     )
+
+
+_LIMITS = ("stale_after", "checkpoint_every")
+"""Parameters by which a result without a subject comes later, the higher they are."""
+
+
+def _table_of(key: str, check: Check) -> str:
+    """Return the table in which a key of a check is usually written: its run's, else its own."""
+    above = check.where.partition(".checks.")[0]
+    return f"[{above if key in RunSection.model_fields else check.where}]"
 
 
 def written(config: Config, home: Home) -> tuple[str, ...]:
@@ -242,6 +258,7 @@ class _Builder:
             channels=(section.channels or run_channels or default).beside(default),
             runbook=section.runbook or "",
             follows=follows,
+            where=where,
         )
 
     def _entry(self, plugin: str, where: str) -> PluginEntry:
