@@ -35,10 +35,10 @@ def test_a_line_waits_for_its_first_and_no_other_line_does() -> None:
     first = replace(letter(1, name="a"), next_try=NOON + 60, attempts=1)
     channel = _channel(first, letter(1, name="b"), letter(2, name="c"))
     assert _next(channel) == ["c@slack"]
-    channel.drop("c@slack")
+    channel.end(replace(channel.rows["c@slack"], state="sent"))
     waits = _plan(channel)
     assert (waits.sends, waits.until) == ((), NOON + 60)
-    channel.drop("a@slack")
+    channel.end(replace(channel.rows["a@slack"], state="sent"))
     assert _next(channel) == ["b@slack"]
 
 
@@ -48,7 +48,7 @@ def test_a_message_about_two_incidents_stands_in_both_lines() -> None:
     )
     channel.sending["a@slack"] = 0.0
     assert _next(channel) == []
-    channel.drop("a@slack")
+    channel.end(replace(channel.rows["a@slack"], state="sent"))
     assert _next(channel) == ["both@slack"]
 
 

@@ -460,6 +460,9 @@ def _check_ends_follow(world: World) -> None:
             )
 
 
+UNREAD = addressed(Message("", "", "", "", "", NOON), "", NOON, "")
+
+
 @lru_cache(10_000)
 def _channel(
     name: str,
@@ -472,9 +475,10 @@ def _channel(
     channel = ChannelState(name)
     channel.health = health
     for row in ended:
-        channel.notified.note(row)
+        channel.end(row)
     for key in known:
-        channel.notified.keys[key] = None
+        old = channel.ended.get(key) or replace(UNREAD, key=key, channel=name)
+        channel.end(old if channel.has_ended(key) else replace(old, state="sent"))
     for row in rows:
         channel.put(row)
     return channel

@@ -1,4 +1,4 @@
-"""State of one channel: policy, health, waiting rows, and what it has notified. Pure.
+"""State of one channel: policy, health, and its rows: those that wait, and those that have ended. Pure.
 
 A later message replies to the first one of its thread; a recovery goes where the fault was sent; a message
 that comes after a newer one on the same subject, by a fallback or to a slow recipient, is dropped: a late
@@ -9,25 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import OrderedDict, defaultdict
-from collections.abc import Container, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, tzinfo
-from itertools import takewhile
-from typing import TypeVar
+from itertools import chain, takewhile
 
 from watchdogd.errors import DeliveryError, PartlyDeliveredError
-from watchdogd.notify.notification import URGENT, Item, Message, Notification, incident_thread
+from watchdogd.notify.notification import URGENT, Item, Message, Notification, end_of, incident_thread
 
 REMEMBERED = 14 * 86400.0
 """Seconds of past rows that are read after a restart."""
-THREADS = 2000
-"""Number of newest threads whose first message is kept."""
-KEPT = 10_000
-"""Number of newest subjects, ended incidents and keys that are kept."""
-
-
-Value = TypeVar("Value")
+KEPT = 5000
+"""Number of newest ended rows that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +49,13 @@ class QuietHours:
     def _at(self, day: date, clock: time) -> float:
         return datetime.combine(day, clock, self.zone).timestamp()
 
-    def waits(self, row: Notification, notified: Notified) -> bool:
+    def waits(self, row: Notification, channel: ChannelState) -> bool:
         """Return whether a row waits for the end of quiet hours.
 
         Escalations never wait, nor do recoveries whose fault was of an excepted severity.
         """
         message = row.message
-        words = {message.word} | (notified.words(message) if message.ends else set())
+        words = {message.word} | (channel.words(message) if message.ends else set())
         return words.isdisjoint({URGENT, *self.excepted})
 
 
@@ -122,67 +116,130 @@ class Health:
         return self.permanent or (self.since is not None and now - self.since >= policy.patience)
 
 
-class Notified:
-    """Record of the messages that a channel sent or lost, built from its ended rows in order.
+class RowIndex:
+    """Rows by key, in order, and by their lines and facts; the oldest of more than `most` are dropped."""
 
-    `keys`: ended rows; `facts`: facts that were sent; `begun`: first message and severities, by thread;
-    `_incidents`: newest incident, by subject.
+    def __init__(self, most: float = math.inf) -> None:
+        self.by_key: dict[str, Notification] = {}
+        self._most = most
+        self._keys: defaultdict[str, dict[str, None]] = defaultdict(dict)
+
+    def put(self, row: Notification) -> None:
+        """Add or replace a row; a new one is last."""
+        if row.key not in self.by_key:
+            for name in _names(row.message):
+                self._keys[name][row.key] = None
+        self.by_key[row.key] = row
+        if len(self.by_key) > self._most:
+            self.drop(next(iter(self.by_key)))
+
+    def drop(self, key: str) -> None:
+        """Remove a row, if it is there."""
+        row = self.by_key.pop(key, None)
+        for name in _names(row.message) if row else ():
+            del self._keys[name][key]
+            if not self._keys[name]:
+                del self._keys[name]
+
+    def keys(self, name: str) -> Collection[str]:
+        """Return the keys of the rows with this line or fact, in order."""
+        return self._keys.get(name, ())
+
+    def about(self, name: str) -> Iterator[Notification]:
+        """Yield the rows with this line or fact, in order."""
+        return map(self.by_key.__getitem__, self.keys(name))
+
+
+class ChannelState:
+    """Rows of one channel, waiting and ended, and its health.
+
+    `sending`: keys of rows being sent, each with its start time; `next_slot`: when the rate permits the next.
     """
 
-    def __init__(self) -> None:
-        self.keys = _Newest[None](KEPT)
-        self.facts = _Newest[None](KEPT)
-        self.begun = _Newest[tuple[Notification, frozenset[str]]](THREADS)
-        self._lost = _Newest[None](THREADS)
-        self._incidents = _Newest[int](KEPT)
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.health = Health()
+        self.sending: dict[str, float] = {}
+        self.next_slot = 0.0
+        self._waiting = RowIndex()
+        self._ended = RowIndex(KEPT)
 
-    def note(self, row: Notification) -> None:
-        """Record an ended row; one that some recipients have counts as sent."""
-        told = row.state == "sent" or bool(row.receipt)
-        if row.state not in ("waiting", "diverted"):  # a diverted one may come back
-            self.keys[row.key] = None
-        if row.state != "waiting" and (told or row.state != "superseded"):
-            self._note_threads(row, told=told)
-        if told or row.state == "superseded":
-            self._note_items(row.message)
+    @property
+    def rows(self) -> Mapping[str, Notification]:
+        """The waiting rows by key, in order."""
+        return self._waiting.by_key
 
-    def _note_threads(self, row: Notification, *, told: bool) -> None:
-        # Only its address is needed by replies; thousands of bodies would take megabytes.
-        bare = replace(row, message=replace(row.message, body="", items=()))
-        for thread in row.message.threads:
-            if told:
-                root, words = self.begun.get(thread, (bare, frozenset()))
-                self.begun[thread] = root, words | {row.message.word}
-            else:
-                self._lost[thread] = None
+    def put(self, row: Notification) -> None:
+        """Add or replace a waiting row; a new one is last. Some recipients may have it already."""
+        self._ended.drop(row.key)  # a diverted one may come back
+        self._waiting.put(row)
 
-    def _note_items(self, message: Message) -> None:
-        for item in message.items:
-            self.facts[item.fact] = None
-            if item.incident is not None:
-                self._incidents[item.line] = max(item.incident, self._incidents.get(item.line, 0))
-                self._incidents.move_to_end(item.line)
+    def end(self, row: Notification) -> None:
+        """Record a row that has ended."""
+        self._waiting.drop(row.key)
+        # thousands of bodies would take megabytes
+        self._ended.put(replace(row, message=replace(row.message, body="")))
 
-    def lost(self, incident: int | None) -> bool:
+    @property
+    def ended(self) -> Mapping[str, Notification]:
+        """The newest ended rows by key, in order, without bodies."""
+        return self._ended.by_key
+
+    def has_ended(self, key: str) -> bool:
+        """Return whether the row with this key has ended here, and was not diverted."""
+        return key in self.ended and self.ended[key].state != "diverted"
+
+    def knows(self, key: str) -> bool:
+        """Return whether the row with this key waits or has ended here."""
+        return key in self.rows or self.has_ended(key)
+
+    def _told(self, name: str, *, outdated: bool = False) -> list[Notification]:
+        """Return the rows with a line or fact that somebody has; if `outdated`, superseded ones as well."""
+        return [
+            row
+            for row in chain(self._ended.about(name), self._waiting.about(name))
+            if row.state == "sent" or row.receipt or (outdated and row.state == "superseded")
+        ]
+
+    def has_begun(self, incident: int | None) -> bool:
+        """Return whether a message on an incident arrived."""
+        return bool(self._told(incident_thread(incident)))
+
+    def told_of(self, incident: int | None) -> bool:
+        """Return whether it has sent or will send a message on an incident."""
+        return self.has_begun(incident) or bool(self._waiting.keys(incident_thread(incident)))
+
+    def tells(self, item: Item) -> bool:
+        """Return whether it has sent or will send this fact."""
+        return bool(item.fact and (self._told(item.fact, outdated=True) or self._waiting.keys(item.fact)))
+
+    def _lost(self, incident: int | None) -> bool:
         """Return whether no message on an incident arrived, though one should have."""
-        thread = incident_thread(incident)
-        return thread in self._lost and thread not in self.begun
+        rows = self._ended.about(incident_thread(incident))
+        return any(row.state != "superseded" for row in rows) and not self.has_begun(incident)
 
     def without_lost(self, message: Message) -> Message:
         """Remove updates of incidents that never arrived, since a pager would open them."""
-        items = tuple(item for item in message.items if not (item.quiet and self.lost(item.incident)))
+        items = tuple(item for item in message.items if not (item.quiet and self._lost(item.incident)))
         return message if items == message.items else replace(message, items=items)
+
+    def missed(self, row: Notification) -> bool:
+        """Return whether a recovery or update would be the first message here on incidents lost before."""
+        message = row.message
+        if not (message.ends or (message.quiet and message.incidents)):
+            return False
+        alone = all(len(self._waiting.keys(thread)) < 2 for thread in message.threads)
+        return alone and all(map(self._lost, message.incidents)) and not self._told(message.thread)
 
     def words(self, message: Message) -> set[str]:
         """Return all severities sent in a message's threads."""
-        told = (self.begun[thread][1] for thread in message.threads if thread in self.begun)
-        return set[str]().union(*told)
+        return {row.message.word for thread in message.threads for row in self._told(thread)}
 
     def roots(self, message: Message) -> list[Notification]:
         """Return the first messages of its threads, its own thread's first, without repeats."""
         threads = [message.thread, *sorted(message.threads - {message.thread})]
-        roots = [self.begun[thread][0] for thread in threads if thread in self.begun]
-        return list({root.key: root for root in roots}.values())
+        firsts = [rows[0] for rows in map(self._told, threads) if rows]
+        return list({root.key: root for root in firsts}.values())
 
     def overtaken(self, row: Notification, *, standing: bool) -> frozenset[Item]:
         """Return those items of a row that a newer message has overtaken.
@@ -200,70 +257,12 @@ class Notified:
     def _is_overtaken(self, item: Item, *, late: bool, standing: bool) -> bool:
         if item.incident is None:
             return False
-        if not item.ended and f"end {item.incident}" in self.facts:
+        if not item.ended and self._told(end_of(item.incident), outdated=True):
             return True
-        newer = item.incident < self._incidents.get(item.line, 0)
-        return newer and (late or (item.ended and not standing))
-
-
-class ChannelState:
-    """State of one channel: waiting rows in order, the messages notified, and its health.
-
-    `sending`: keys of rows being sent, each with its start time; `next_slot`: when the rate permits the next.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.rows: dict[str, Notification] = {}
-        self.notified = Notified()
-        self.health = Health()
-        self.sending: dict[str, float] = {}
-        self.next_slot = 0.0
-        self._keys: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        """Keys of waiting rows in order, by thread and subject, so that a plan is quick however many wait."""
-
-    def put(self, row: Notification) -> None:
-        """Add or replace a waiting row; a new one is last. Some recipients may have it already."""
-        if row.key not in self.rows:
-            for line in _lines(row.message):
-                self._keys[line][row.key] = None
-        self.rows[row.key] = row
-        self.notified.note(row)
-
-    def end(self, row: Notification) -> None:
-        """Record a row that has ended."""
-        self.drop(row.key)
-        self.notified.note(row)
-
-    def drop(self, key: str) -> None:
-        """Remove a waiting row."""
-        row = self.rows.pop(key, None)
-        for line in _lines(row.message) if row else ():
-            del self._keys[line][key]
-            if not self._keys[line]:
-                del self._keys[line]
-
-    def knows(self, key: str) -> bool:
-        """Return whether the row with this key waits or has ended here."""
-        return key in self.rows or key in self.notified.keys
-
-    def told_of(self, incident: int | None) -> bool:
-        """Return whether it has sent or will send a message on an incident."""
-        thread = incident_thread(incident)
-        return thread in self.notified.begun or thread in self._keys
-
-    def missed(self, row: Notification) -> bool:
-        """Return whether a recovery or update would be the first message here on incidents lost before."""
-        message = row.message
-        if not (message.ends or (message.quiet and message.incidents)):
+        if not (late or (item.ended and not standing)):
             return False
-        alone = all(len(self._keys.get(thread, ())) < 2 for thread in message.threads)
-        lost = all(map(self.notified.lost, message.incidents))
-        return alone and lost and message.thread not in self.notified.begun
-
-    def tells(self, item: Item) -> bool:
-        """Return whether it has sent or will send this fact."""
-        return bool(item.fact) and (item.fact in self.notified.facts or item.fact in self._keys)
+        others = (other for row in self._told(item.line, outdated=True) for other in row.message.items)
+        return any(other.line == item.line and (other.incident or 0) > item.incident for other in others)
 
     def is_head(self, row: Notification, out: Container[str]) -> bool:
         """Return whether a row is the next in all its lines, and not told with another.
@@ -273,7 +272,7 @@ class ChannelState:
         return bool(row.receipt) or not (self._is_behind(row, out) or self.told_with(row, out))
 
     def _is_behind(self, row: Notification, out: Container[str]) -> bool:
-        for keys in (self._keys[line] for line in row.message.lines):
+        for keys in map(self._waiting.keys, row.message.lines):
             if not self.sending.keys().isdisjoint(keys):
                 return True
             for before in (self.rows[key] for key in takewhile(row.key.__ne__, keys) if key not in out):
@@ -294,26 +293,13 @@ class ChannelState:
 
     def _with_lines_of(self, row: Notification, out: Container[str]) -> Iterator[Notification]:
         """Yield the waiting rows about the same subjects, except those being sent."""
-        keys = dict.fromkeys(key for item in row.message.items for key in self._keys.get(item.line, ()))
-        return (self.rows[key] for key in keys if key not in out and key not in self.sending)
+        rows = {each.key: each for item in row.message.items for each in self._waiting.about(item.line)}
+        return (each for key, each in rows.items() if key not in out and key not in self.sending)
 
 
-def _lines(message: Message) -> frozenset[str]:
-    """Return the names under which a waiting row is indexed: its lines and its facts."""
+def _names(message: Message) -> frozenset[str]:
+    """Return the names under which a row is found: its lines and its facts."""
     return message.lines.union(item.fact for item in message.items)
-
-
-class _Newest(OrderedDict[str, Value]):
-    """Dictionary of limited length that drops its oldest entries."""
-
-    def __init__(self, length: int) -> None:
-        super().__init__()
-        self._length = length
-
-    def __setitem__(self, key: str, value: Value) -> None:
-        super().__setitem__(key, value)
-        if len(self) > self._length:
-            self.popitem(last=False)
 
 
 def after_failed_try(

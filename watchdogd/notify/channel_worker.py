@@ -21,7 +21,7 @@ from watchdogd.notify.channel import Sender
 from watchdogd.notify.channel_state import ChannelState, Health, Policy, timely
 from watchdogd.notify.delivery_plan import Delivered, DeliveryPlan, Send, Situation
 from watchdogd.notify.locks import ChannelLock, LockedError
-from watchdogd.notify.notification import Notification
+from watchdogd.notify.notification import Message, Notification
 from watchdogd.system.times import SteadyClock
 
 Store = Callable[[Sequence[Notification]], None]
@@ -74,14 +74,22 @@ class Rows:
         return Situation(channels, name, self.clock.now, self.policy, self.clock.skew)
 
     def add(self, rows: Iterable[Notification]) -> list[Notification]:
-        """Add stored, waiting rows; return those not known before."""
+        """Add stored, waiting rows; return those not known before. What was delivered already is marked."""
         with self.lock:
             now, skew = self.clock.now, self.clock.skew
-            known = self._unsaved
-            new = (row for row in rows if not (row.key in known or self.channel(row.channel).knows(row.key)))
-            fresh = [timely(_shifted(row, -skew), now, self.policy) for row in new]
-            for row in fresh:
-                self._put(row)
+            fresh = []
+            for each in rows:
+                channel = self.channel(each.channel)
+                if each.key in self._unsaved or each.key in channel.rows:
+                    continue
+                row = timely(_shifted(each, -skew), now, self.policy)
+                if channel.has_ended(row.key):
+                    ended = channel.ended[row.key]
+                    at, receipt = ended.sent_at, ended.receipt
+                    self._unsaved[row.key] = replace(row, state=ended.state, sent_at=at, receipt=receipt)
+                else:
+                    fresh.append(row)
+                    self._put(row)
             for row in fresh:
                 if row.channel in self.names and (copies := self.situation(row.channel).arrival(row)):
                     self.write(DeliveryPlan(self.channel(row.channel).health, tuple(copies)), row.channel)
@@ -92,10 +100,7 @@ class Rows:
         with self.lock:
             for row in rows:
                 channel = self.channel(row.channel)
-                if row.key in channel.notified.keys:
-                    channel.drop(row.key)
-                else:
-                    channel.end(row)
+                channel.end(channel.ended[row.key] if channel.has_ended(row.key) else row)
 
     def write(self, plan: DeliveryPlan, name: str) -> None:
         """Write a plan's rows and the channel's health."""
@@ -113,16 +118,16 @@ class Rows:
     def learn(self, name: str, delivered: Iterable[Delivered]) -> bool:
         """Mark rows delivered by others; return whether there was something new."""
         with self.lock:
-            rows, ended = self.channel(name).rows, self.channel(name).notified.keys
+            channel = self.channel(name)
             mine = [
                 replace(each, at=each.at - self.clock.skew)
                 for each in delivered
-                if each.key not in ended
-                and not (each.partly and each.key in rows and rows[each.key].receipt == each.receipt)
+                if not _is_known(each, channel)
             ]
             for each in mine:
-                if not each.partly and each.key not in rows:
-                    ended[each.key] = None
+                if not each.partly and each.key not in channel.rows:  # a test, or not read yet
+                    old = channel.ended.get(each.key) or _unread(each)
+                    channel.end(replace(old, state="sent", sent_at=each.at, receipt=each.receipt))
             if mine:
                 self.write(self.situation(name).after_others(mine), name)
             return bool(mine)
@@ -171,6 +176,19 @@ class Rows:
                         del self._unsaved[row.key]
             self.save_at = 0.0
             return True
+
+
+def _is_known(each: Delivered, channel: ChannelState) -> bool:
+    if not each.partly:
+        return channel.has_ended(each.key)
+    row = channel.rows.get(each.key)
+    return row is None or row.receipt == each.receipt
+
+
+def _unread(each: Delivered) -> Notification:
+    """Return a row for a delivery of which only the key is known."""
+    message = Message("", "", "", "", thread=each.key, at=each.at)
+    return Notification(each.key, each.channel, message, each.at)
 
 
 def _shifted(row: Notification, seconds: float) -> Notification:
@@ -274,7 +292,7 @@ class ChannelWorker:
             left = self.rows.clock.now
             self._channel.sending |= {row.key: left for row in (send.row, *send.carried)}
             self._channel.next_slot = left + 1 / rate if rate else 0.0
-            roots = self._channel.notified.roots(send.message)
+            roots = self._channel.roots(send.message)
         try:
             outcome = self._try(replace(send.row, message=send.message), roots)
             self._acknowledge(send, outcome)

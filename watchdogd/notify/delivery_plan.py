@@ -175,7 +175,7 @@ class Situation:
         if not (quiet and waiting):
             return {}, math.inf, []
         wall, grace = self.now + self.skew, 0.0 if self.policy.merges else MERGED
-        rows = [row for row in waiting if quiet.waits(row, self.channel.notified)]
+        rows = [row for row in waiting if quiet.waits(row, self.channel)]
         if window := quiet.window(wall) or quiet.window(wall - grace):
             end = window[1] - self.skew
             held = {row.key: row for row in rows if row.created_at < end}
@@ -187,7 +187,7 @@ class Situation:
         self, ready: Iterator[Notification], held: Mapping[str, Notification], out: Container[str]
     ) -> tuple[list[Notification], list[Send]]:
         """Return rows that are dropped, and the rows to send: one, or many in a storm."""
-        channel, notified = self.channel, self.channel.notified
+        channel = self.channel
         standing = self.name in self.policy.standing
         first = list(islice(ready, BATCH if self.policy.rates.get(self.name) is None else 1))
         written: list[Notification] = []
@@ -196,8 +196,8 @@ class Situation:
             if channel.missed(row):
                 written += self._follow(row)
                 continue
-            message = notified.without_lost(row.message)
-            old = notified.overtaken(row, standing=standing)
+            message = channel.without_lost(row.message)
+            old = channel.overtaken(row, standing=standing)
             if row.message.items and old.issuperset(message.items):
                 written.append(superseded(row, "newer messages about the same came first"))
                 continue
@@ -206,7 +206,7 @@ class Situation:
             same = [held[key] for key in before if key in held]
             same = [one for one in same if not message.lines.isdisjoint(one.message.lines)]
             ends = [*channel.carried(row, out), *same]
-            told = [end for end in ends if not notified.overtaken(end, standing=standing)]
+            told = [end for end in ends if not channel.overtaken(end, standing=standing)]
             sends.append(Send(row, joined(message, told, old), tuple(ends)))
             if len(first) < STORM:
                 break
@@ -288,10 +288,8 @@ class Situation:
         kept: set[str] = set()
         stay: set[str] = set()
         for row in loud:
-            over = (incident_thread(item.incident) for item in row.message.items if item.ended)
-            if any(thread in self.channel.notified.begun for thread in over) or not kept.isdisjoint(
-                row.message.lines
-            ):
+            over = [item.incident for item in row.message.items if item.ended]
+            if any(map(self.channel.has_begun, over)) or not kept.isdisjoint(row.message.lines):
                 stay.add(row.key)
                 kept |= row.message.lines
         gone = [replace(row, state="diverted") for row in loud if row.key not in stay]

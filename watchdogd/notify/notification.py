@@ -30,7 +30,7 @@ class Item:
     def fact(self) -> str:
         """Name of the fact: the same on every channel and in every message; empty where unknown."""
         if self.ended:
-            return f"end {self.incident}"
+            return end_of(self.incident)
         about = self.summary if self.incident is None else self.incident
         return f"{self.line} {self.status} {self.at} {about}" if self.at else ""
 
@@ -142,6 +142,11 @@ class Notification:
 def incident_thread(number: int | None) -> str:
     """Return the thread of an incident; empty for None."""
     return "" if number is None else f"incident-{number}"
+
+
+def end_of(number: int | None) -> str:
+    """Return the fact that an incident has ended."""
+    return f"end {number}"
 
 
 def addressed(message: Message, channel: str, now: float, name: str) -> Notification:
