@@ -151,7 +151,9 @@ class Advice:
         fix = problem.fix
         if not fix:
             return cls()
-        return cls("To correct it:", fix) if problem.typed else cls(f"{fix[0].upper()}{fix[1:]}.")
+        if problem.typed:
+            return cls("To correct it:", fix)
+        return cls(f"{fix[0].upper()}{fix[1:]}{'' if fix.endswith('?') else '.'}")
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from watchdogd.daemon.self_monitoring import SelfMonitoring, Trouble, TroubleKind
+from watchdogd.daemon.self_monitoring import SelfMonitoring
+from watchdogd.daemon.trouble import Trouble, TroubleKind
 from watchdogd.incidents.evaluate import evaluate
 from watchdogd.incidents.models import SELF, AlertPolicy, AlertState, EventKind, IncidentEvent
 from watchdogd.notify.message import compose

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,14 +21,17 @@ from watchdogd.checks import free_space, node_checks
 from watchdogd.checks.checkpoint_inventory import Cadence
 from watchdogd.checks.free_space import FreeSpaceLimits
 from watchdogd.config.loading import parse
+from watchdogd.daemon import trouble
 from watchdogd.daemon.config_changes import not_taken
 from watchdogd.daemon.dependencies import Dependency, Probes, queue_name, queue_result
 from watchdogd.daemon.dropins import dropins as dropins_module
 from watchdogd.daemon.dropins.dropins import refused
 from watchdogd.daemon.registry.plugin_registry import _unusable as _unusable_plugin
-from watchdogd.daemon.self_monitoring import SelfMonitoring, Trouble, TroubleKind
+from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.setup import Setup
-from watchdogd.errors import ConfigError, Problem
+from watchdogd.daemon.trouble import Trouble, TroubleKind
+from watchdogd.errors import ConfigError, Problem, SlurmError
+from watchdogd.history.database_file import sentence
 from watchdogd.home.file_trust import distrust
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import DELIVERY, SELF, Observation
@@ -68,6 +72,7 @@ from watchdogd.plugins.project_hours.check import judge as judge_hours
 from watchdogd.probe import node_answers
 from watchdogd.probe.node_answers import GpuSurvey
 from watchdogd.system.mounts import Mount
+from watchdogd.system.startup import NO_THREAD
 
 START = 1_795_800_000.0
 MINUTE, HOUR = 60.0, 3600.0
@@ -596,19 +601,39 @@ def dropins(folder: Path) -> Said:
 
 SILENT = TroubleKind.NO_ANSWER
 CLOSED = "Slurm starts no step in carol's job 329, and no probe runs in it"
+HOME = Path("/home/alice/watchdogd")
+
+
+def _failed(text: str, number: int, path: Path) -> Trouble:
+    """A trouble in the words of those who find it, with what the kernel says."""
+    return Trouble.of(f"{text}: {os.strerror(number)}", OSError(number, os.strerror(number)), path)
+
+
+def _unrecorded() -> Trouble:
+    """The history's own words, of a disk that fails."""
+    fails = sqlite3.OperationalError("disk I/O error")
+    fails.sqlite_errorname = "SQLITE_IOERR_WRITE"
+    return Trouble.of(sentence(fails, HOME / "history.db").what, fails, HOME)
+
+
+INVALID = "sbatch was refused: invalid account"
 TROUBLES = {
-    "engine": "no alerts go out on slack: this user has too many processes here",
-    "history": "history /home/alice/watchdogd/history.db: disk I/O error",
+    "engine": Trouble(f"no alerts go out on slack: {NO_THREAD}", TroubleKind.PROCESSES),
+    "history": _unrecorded(),
     "channels": "channel slack: SLACK_WEBHOOK_URL is not set",
     "answers": "answers of channel slack cannot be read: missing_scope",
     "delivery": "channel mail does not deliver: smtp.example.org refused: 550 (3 waiting)",
     "workers": "1 process hangs in the kernel and cannot be killed: run-17/log_staleness",
-    "chain": "the next watchdog job is not queued: sbatch was refused: invalid account",
-    "home": "the watchdog's home cannot be written: Read-only file system",
-    "inbox": "/home/alice/watchdogd/inbox cannot be read: Permission denied",
-    "drop-ins": "new drop-ins are not taken up: Input/output error",
-    "publishing": "the page cannot be written: No space left on device",
-    "pulse": "the pulse file /scratch/tr11/pulse.log is not updated: Is a directory",
+    "chain": Trouble.of(f"the next watchdog job is not queued: {INVALID}", SlurmError(INVALID)),
+    "home": _failed("the watchdog's home cannot be written", errno.EROFS, HOME),
+    "inbox": _failed(f"{HOME}/inbox cannot be read", errno.EACCES, HOME / "inbox"),
+    "drop-ins": _failed("new drop-ins are not taken up", errno.EIO, HOME / "cron.daily"),
+    "publishing": _failed("the page /web/bloom.html cannot be written", errno.ENOSPC, Path("/web")),
+    "pulse": _failed(
+        "the pulse file /scratch/tr11/pulse.log is not updated",
+        errno.EISDIR,
+        Path("/scratch/tr11/pulse.log"),
+    ),
 }
 """Troubles of the daemon, by subject, in the words of those who find them; config.toml's is made below."""
 
@@ -625,7 +650,10 @@ def itself() -> Said:
     yield "a file system does not answer", seen(name, mute)
     monitor = SelfMonitoring(Home(Path("/home/alice/watchdogd")))
     monitor.troubles |= {**TROUBLES, "config": _misspelt()}
-    for each in monitor._of_troubles({"job_id": "88412", "ends_at": "2026-11-28T00:20:00+01:00"}, START):
+    with mock.patch.object(trouble, "own_name", return_value="alice"):  # whoever renders this
+        link = {"job_id": "88412", "ends_at": "2026-11-28T00:20:00+01:00"}
+        found = list(monitor._of_troubles(link, START))
+    for each in found:
         if each.status is not Status.OK:
             check = DELIVERY if each.subject == "delivery" else SELF
             yield f"trouble with {each.subject}", seen(check, each)

@@ -12,6 +12,7 @@ from watchdogd.batch.models import Job
 from watchdogd.chain import link_script, live_links, shutdown
 from watchdogd.chain.live_links import SuccessionPlan, decide
 from watchdogd.config.models import Config
+from watchdogd.daemon.trouble import Trouble, joined, trouble
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import markers
 from watchdogd.home.layout import Home
@@ -87,7 +88,7 @@ class Chain:
             self._next_look = now + (self._interval(now) if calm else _later(self._submissions))
         except (WatchdogError, OSError) as error:
             self._failures += 1
-            self._trouble = str(error)
+            self._trouble = Trouble.of(str(error), error, self._home.path)
             self._next_look = now + min(_later(self._failures), self._interval(now))
             log.warning("the chain: %s", error)
         if self._successor:
@@ -224,7 +225,7 @@ class Chain:
         successor = self._successor
         why = self._unfollowed(now, left) if successor is None else self._held_up(successor, left)
         if why:
-            return ["; ".join(filter(None, [why, ends]))]
+            return [joined((why, ends))]
         if successor and successor.waiting and left < walltime_margin(self._limit or _UNKNOWN_WALLTIME) / 3:
             reason = successor.reason or "no reason given"
             return [f"the successor, job {successor.raw_id}, still waits ({reason}); {ends}: a gap is near"]
@@ -236,7 +237,7 @@ class Chain:
             return ""
         asked = "sbatch is asked for one, and has not answered yet" if self._submitting else ""
         why = self._trouble or asked or "it was submitted, but is not in the queue"
-        return f"the next watchdog job is not queued: {why}"
+        return trouble(why).about("the next watchdog job is not queued: ")
 
     def _held_up(self, successor: Job, left: float) -> str:
         """Return why the successor will not start or, near the end, what it waits for; else empty."""

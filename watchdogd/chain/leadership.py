@@ -10,6 +10,7 @@ import time
 
 from watchdogd.chain.chain import ENVIRONMENT, Chain
 from watchdogd.config.models import Config
+from watchdogd.daemon.trouble import Trouble, TroubleKind
 from watchdogd.errors import HomeError
 from watchdogd.home import markers
 from watchdogd.home.layout import Home
@@ -127,7 +128,8 @@ class DaemonLeadership:
             try:
                 stepping.start()
             except RuntimeError:  # the next call tries again
-                self._unwatched = f"nobody looks after the chain: {startup.NO_THREAD}"
+                text = f"nobody looks after the chain: {startup.NO_THREAD}"
+                self._unwatched = Trouble(text, TroubleKind.PROCESSES)
             else:
                 self._stepping, self._unwatched = stepping, ""
 

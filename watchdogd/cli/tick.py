@@ -16,7 +16,8 @@ from watchdogd.daemon.due import Rechecks
 from watchdogd.daemon.housekeeping import do_chores, morning_messages
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.status_file import observation_json
-from watchdogd.daemon.wiring import answers_of, assembled, missing, outbox_of
+from watchdogd.daemon.trouble import joined
+from watchdogd.daemon.wiring import answers_of, assembled, missing, outbox_of, threadless
 from watchdogd.errors import ConfigError, UsageError
 from watchdogd.home import lease, markers
 from watchdogd.home.layout import Home
@@ -85,7 +86,7 @@ def _watch(home: Home, setup: Setup, broken: str) -> str:
         with assembled(home, setup) as parts:
             parts.engine.troubles["config"] = broken
             parts.engine.troubles["channels"] = lacking = missing(parts)
-            parts.engine.troubles["chain"] = "; ".join(leadership.troubles())
+            parts.engine.troubles["chain"] = joined(leadership.troubles())
             tell_gaps(parts, step, begin)
             interval = setup.config.daemon.interval
             _tick(parts, leadership, Rechecks.of_tick(interval, begin, step, leadership.left(begin)))
@@ -140,7 +141,7 @@ def _tick(parts: Wiring, leadership: DaemonLeadership, rechecks: Rechecks) -> No
     engine = parts.engine
     outbox = outbox_of(parts, leadership.lease.held, go_on=True)
     outbox.add(parts.past.waiting)
-    engine.troubles["engine"] = outbox.start()
+    engine.troubles["engine"] = threadless(outbox)
     engine.reload()
     _take_answers(parts)
     if _rounds(engine, outbox, leadership, rechecks):

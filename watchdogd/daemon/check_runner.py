@@ -15,9 +15,9 @@ from watchdogd.daemon import status_file
 from watchdogd.daemon.dependency_probes import DependencyWatch
 from watchdogd.daemon.dropins.crontab import is_dropin
 from watchdogd.daemon.due import due, next_due
-from watchdogd.daemon.self_monitoring import Trouble
 from watchdogd.daemon.snapshots import Snapshots
 from watchdogd.daemon.status_file import progress_of, signs_of
+from watchdogd.daemon.trouble import Trouble
 from watchdogd.daemon.workers.worker_protocol import FAILED, NOTHING, Call, Reply
 from watchdogd.errors import WatchdogError
 from watchdogd.home.touchfile import finished
@@ -203,7 +203,9 @@ class CheckRunner:
         try:
             return self._patient.attempt(partial(finished, self._home))
         except (WatchdogError, OSError) as error:
-            self._troubles["home"] = Trouble.of(f"{self._home.switches} cannot be read: {error}", error)
+            place = self._home.switches
+            why = getattr(error, "strerror", None) or error
+            self._troubles["home"] = Trouble.of(f"{place} cannot be read: {why}", error, place)
             return {}
 
     def look_again(self, now: float, interval: float) -> dict[str, float]:

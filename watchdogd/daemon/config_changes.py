@@ -21,9 +21,9 @@ from watchdogd.config.models import Config
 from watchdogd.daemon.dropins import dropins
 from watchdogd.daemon.dropins.dropins import DropIn
 from watchdogd.daemon.registry.check_factory import Check
-from watchdogd.daemon.self_monitoring import Trouble, TroubleKind
 from watchdogd.daemon.setup import Setup
-from watchdogd.errors import ConfigError, UnknownKeyError, WatchdogError
+from watchdogd.daemon.trouble import Trouble, TroubleKind
+from watchdogd.errors import ConfigError, Problem, UnknownKeyError, WatchdogError
 from watchdogd.home import layout
 from watchdogd.home.layout import Home
 from watchdogd.plugin import Run
@@ -85,7 +85,7 @@ def not_taken(home: Home, error: ConfigError) -> str:
     return f"config.toml not taken{at}: {why}"
 
 
-Seen = tuple[tuple[int, ...], tuple[str, ...]]
+Seen = tuple[tuple[int, ...], tuple[Problem, ...]]
 """Signature of config.toml and plugins, and complaints about misplaced files."""
 PAUSE = 1.0
 """Seconds for which a file must stay unchanged before an edit is loaded."""
@@ -114,7 +114,7 @@ class Changes:
         A broken edit keeps the last good one. RUN.json and the good copy are written on the way; if home
         rejects them, the new configuration is used all the same and writing is tried again.
         """
-        wrong: tuple[str, ...] = ()
+        wrong: tuple[Problem, ...] = ()
         try:
             seen, wrong = self._settled()
             if seen != self._config_seen:
@@ -126,7 +126,7 @@ class Changes:
             if not wrong:
                 self._troubles["home"] = self._what_is_wrong(error)
         if wrong:
-            self._troubles["home"] = "; ".join(wrong)
+            self._troubles["home"] = Trouble.wrong(wrong, self._home.path)
         return setup
 
     def _settled(self) -> Seen:
@@ -166,11 +166,12 @@ class Changes:
     def _what_is_wrong(self, error: Exception) -> Trouble:
         path = self._home.path
         if not isinstance(error, FileNotFoundError):
-            return Trouble.of(f"{path} cannot be used: {error}", error)
+            why = getattr(error, "strerror", None) or error
+            return Trouble.of(f"{path} cannot be used: {why}", error, path)
         if path.exists():
             lacks = f"{path} has no config.toml any more, the last good configuration counts"
             return Trouble(lacks, TroubleKind.NO_CONFIG)
-        return Trouble(f"{path} is gone: was it moved or removed, or is its file system not mounted?")
+        return Trouble.of("the watchdog's home is gone", error, path)
 
     def dropins(self, setup: Setup) -> Setup:
         """Return `setup` with a check for each drop-in file found now."""
@@ -178,7 +179,8 @@ class Changes:
             found = self._dropins_patient.attempt(partial(dropins.look, self._home))
         except (WatchdogError, OSError) as error:
             why = getattr(error, "strerror", None) or error
-            self._troubles["drop-ins"] = Trouble.of(f"new drop-ins are not taken up: {why}", error)
+            place = getattr(error, "filename", None) or self._home.path
+            self._troubles["drop-ins"] = Trouble.of(f"new drop-ins are not taken up: {why}", error, place)
             return setup
         self._troubles["drop-ins"] = ""
         if found == self._dropins_seen and setup.looked:

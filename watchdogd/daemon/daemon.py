@@ -18,7 +18,8 @@ from watchdogd.daemon.publishing import Publisher
 from watchdogd.daemon.scheduler import Schedule
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.status_file import open_incidents
-from watchdogd.daemon.wiring import Wiring, answers_of, missing, outbox_of
+from watchdogd.daemon.trouble import Trouble, TroubleKind, joined
+from watchdogd.daemon.wiring import Wiring, answers_of, missing, outbox_of, threadless
 from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.history.models import Gap
 from watchdogd.home import markers
@@ -191,7 +192,7 @@ class Daemon:
         try:
             pause = self._round()
         except Exception as error:  # a fault of ours must not stay unseen
-            self._broke = f"the last round broke off: {type(error).__name__}: {error}"
+            self._broke = Trouble.of(f"the last round broke off: {type(error).__name__}: {error}", error)
             log.exception("the round broke off")
             self._heartbeat.bad(self._broke)
             raise
@@ -231,9 +232,9 @@ class Daemon:
 
     def _see_troubles(self) -> None:
         """Collect troubles from outside the round engine; the next round evaluates them."""
-        self._engine.troubles["engine"] = "; ".join(filter(None, (self._broke, self._outbox.start())))
+        self._engine.troubles["engine"] = joined((self._broke, threadless(self._outbox)))
         self._engine.troubles["channels"] = self._behind
-        self._engine.troubles["chain"] = "; ".join(self._leadership.troubles())
+        self._engine.troubles["chain"] = joined(self._leadership.troubles())
         self._engine.link = self._leadership.chain.as_json() if self._leadership.chain else None
         now = time.time()
         troubles = self._parts.storage.troubles
@@ -253,7 +254,7 @@ class Daemon:
             fresh = outbox_of(self._parts, self.may_act)
             heartbeat = heartbeat_of(setup.config)
         except ConfigError as error:
-            self._behind = f"the old channels go on: {error}"
+            self._behind = Trouble(f"the old channels go on: {error}", TroubleKind.GO_ON)
             return
         self._behind = ""
         self._heartbeat.stop(1.0)

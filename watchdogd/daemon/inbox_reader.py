@@ -11,11 +11,11 @@ import os
 from functools import partial
 from pathlib import Path
 
-from watchdogd.daemon.self_monitoring import Trouble
+from watchdogd.daemon.trouble import Trouble, TroubleKind
 from watchdogd.errors import WatchdogError
 from watchdogd.home import inbox
 from watchdogd.home.inbox import Submission
-from watchdogd.home.layout import Home, no_folder
+from watchdogd.home.layout import Home, not_a_folder
 from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import read_plain
 
@@ -38,12 +38,14 @@ class InboxReader:
             submissions, complaints = self._patient.attempt(partial(inbox.take, self._home))
         except (WatchdogError, OSError) as error:
             if isinstance(error, NotADirectoryError):
-                self.trouble = str(no_folder(self._home.inbox).strerror)
+                self.trouble = Trouble.wrong([not_a_folder(os.fspath(self._home.inbox))], self._home.inbox)
             else:
                 why = getattr(error, "strerror", None) or error
-                self.trouble = Trouble.of(f"{self._home.inbox} cannot be read: {why}", error)
+                self.trouble = Trouble.of(
+                    f"{self._home.inbox} cannot be read: {why}", error, self._home.inbox
+                )
             return []
-        self.trouble = "; ".join(complaints)[:500]
+        self.trouble = Trouble("; ".join(complaints)[:500], TroubleKind.SET_ASIDE, self._home.inbox)
         known = self._patient.attempt(partial(stored, self._home)) if submissions else frozenset()
         fresh = [each for each in submissions if each.path not in self._taken and each.path.name not in known]
         self._taken |= {

@@ -11,6 +11,7 @@ from watchdogd.batch import run_models
 from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.status_file import observation_json
+from watchdogd.daemon.trouble import Trouble, joined
 from watchdogd.errors import WatchdogError
 from watchdogd.home.layout import Home, absolute
 from watchdogd.notify.channels.statuslog import append
@@ -52,7 +53,7 @@ class Publisher(_Places):
 
     def publish(self, setup: Setup, now: float) -> str:
         """Write files that are due; return what failed, in one line, or empty."""
-        return "; ".join(filter(None, (self._report(setup, now), self._textfile(setup))))
+        return joined((self._report(setup, now), self._textfile(setup)))
 
     def _report(self, setup: Setup, now: float) -> str:
         section = setup.config.report
@@ -62,12 +63,12 @@ class Publisher(_Places):
         try:
             written = self._at(path).attempt(partial(_written, path))
         except (WatchdogError, OSError) as error:
-            return f"the page cannot be written: {error}"
+            return _unwritten(f"the page {path}", error, path)
         if fresh(written, now, section.every):
             return ""
         argv = (sys.executable, "-P", "-m", "watchdogd", "report", "--home", str(self._home.path), "-o", path)
         answer = command.ask(argv, deadline=DEADLINE, umask=umask.users())
-        return "" if answer.ok else answer.complaint("watchdogd")
+        return "" if answer.ok else Trouble(f"the page is not written: {answer.complaint('watchdogd')}")
 
     def _textfile(self, setup: Setup) -> str:
         section = setup.config.prometheus
@@ -80,10 +81,16 @@ class Publisher(_Places):
             )
             self._at(path).attempt(partial(replace_file, path, text, READABLE))
         except (WatchdogError, OSError) as error:
-            return f"{path} cannot be written: {error}"
+            return _unwritten(path, error, path)
         except MISSHAPEN:
             return f"{path} cannot be written: {self._home.status} holds what no round writes"
         return ""
+
+
+def _unwritten(what: str, error: Exception, path: str) -> Trouble:
+    """Return that a file cannot be written, and why; what helps is about its folder."""
+    why = getattr(error, "strerror", None) or error
+    return Trouble.of(f"{what} cannot be written: {why}", error, os.path.dirname(path) or path)
 
 
 def _written(path: str) -> float:
@@ -108,13 +115,13 @@ class StatusLines(_Places):
             self._append(absolute(self._home, path), line(run, *_said(context, run), now))
             for run, path in wanted.items()
         )
-        return "; ".join(filter(None, failed))
+        return joined(failed)
 
     def _append(self, path: str, text: str) -> str:
         try:
             self._at(path).attempt(partial(append, path, text, self._home))
         except OSError as error:
-            return f"the pulse file {path} is not updated: {error.strerror}"
+            return Trouble.of(f"the pulse file {path} is not updated: {error.strerror}", error, path)
         except WatchdogError as error:
             return f"a pulse file is not updated: {error}"
         return ""

@@ -17,10 +17,11 @@ from watchdogd.daemon.inbox_reader import InboxReader
 from watchdogd.daemon.publishing import StatusLines
 from watchdogd.daemon.remediation import KEPT, Remediation
 from watchdogd.daemon.remediation_context import RemediationContext
-from watchdogd.daemon.self_monitoring import SelfMonitoring, Trouble
+from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.status_file import StatusWriter
 from watchdogd.daemon.storage import Storage, WriteBuffer
 from watchdogd.daemon.switch_events import RunNow, touch_events
+from watchdogd.daemon.trouble import Trouble
 from watchdogd.errors import WatchdogError
 from watchdogd.history.models import Gap, Past, Record
 from watchdogd.home import markers, switches
@@ -103,7 +104,7 @@ class Engine:
         )
         self._patient = patient
         self._status_writer = StatusWriter(home, patient)
-        self._buffer = WriteBuffer(storage.record)
+        self._buffer = WriteBuffer(storage)
         self._storage = storage
         self._dry = dry
         self._clock = clock
@@ -399,7 +400,8 @@ class Engine:
             self._unwritten = ""
         except (WatchdogError, OSError) as error:  # the next round reports it
             why = getattr(error, "strerror", None) or error
-            self._unwritten = Trouble.of(f"the watchdog's home cannot be written: {why}", error)
+            text = f"the watchdog's home cannot be written: {why}"
+            self._unwritten = Trouble.of(text, error, self.home.path)
 
     def _declared(self) -> dict[str, Any]:
         """Return what the checks declare; rebuilt only when the checks change."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -12,46 +11,13 @@ from typing import Any
 
 from watchdogd.config import last_good_config
 from watchdogd.daemon.setup import Setup
+from watchdogd.daemon.trouble import UNWRITABLE, Trouble, TroubleKind, kind_of, trouble
 from watchdogd.errors import Problem
 from watchdogd.home.layout import Home
-from watchdogd.incidents.models import DELIVERY, HOME_SILENT, SELF, Observation
+from watchdogd.incidents.models import DELIVERY, HOME_CLOSED, HOME_SILENT, SELF, Observation
 from watchdogd.plugin import Advice, Metric, Result, Status, notice
-from watchdogd.system.bounded_io import StuckError
 from watchdogd.system.number import count
 from watchdogd.units import age, local_time
-
-
-class TroubleKind(enum.Enum):
-    """What is known of a trouble beside its text."""
-
-    OTHER = enum.auto()
-    NO_ANSWER = enum.auto()
-    """Home's file system did not answer in time: often just a hiccup."""
-    NO_CONFIG = enum.auto()
-    """config.toml is no longer there."""
-
-
-class Trouble(str):
-    """Text of a trouble, and its kind."""
-
-    kind: TroubleKind
-
-    def __new__(cls, text: str, kind: TroubleKind = TroubleKind.OTHER) -> Trouble:
-        """Return the text with its kind."""
-        made = super().__new__(cls, text)
-        made.kind = kind
-        return made
-
-    @classmethod
-    def of(cls, text: str, error: BaseException) -> Trouble:
-        """Return the text, of the kind that the error shows."""
-        return cls(text, TroubleKind.NO_ANSWER if isinstance(error, StuckError) else TroubleKind.OTHER)
-
-
-def kind_of(text: str) -> TroubleKind:
-    """Return the kind of a trouble."""
-    return text.kind if isinstance(text, Trouble) else TroubleKind.OTHER
-
 
 SUBJECTS = (
     "engine", "history", "config", "channels", "answers", "delivery", "workers", "chain", "home", "inbox",
@@ -59,8 +25,12 @@ SUBJECTS = (
 )  # fmt: skip
 """Subjects of the check SELF, under which the daemon reports on itself."""
 
-BEARABLE = frozenset({"config", "answers", "delivery"})
-"""Subjects that are a WARNING only: the last good configuration goes on, other channels deliver."""
+BEARABLE = frozenset({"config", "answers", "delivery", "drop-ins", "publishing", "pulse"})
+"""Subjects that are a WARNING only: everything is watched, and alerts go out."""
+_ANSWERED = frozenset({"home", "inbox", "history"})
+"""Subjects on which people's answers depend: each is taken in by the inbox, and kept in the history."""
+_BEARABLE = frozenset({TroubleKind.GO_ON, TroubleKind.SET_ASIDE})
+"""Kinds of trouble that are a WARNING only: the old channels go on, other answers are taken in."""
 MEANS = {"history": "events are not recorded", "inbox": "acknowledgements are not taken in"}
 """Consequence of a trouble, where its own text does not name it."""
 PLUGINS_LIMIT = 500
@@ -68,12 +38,7 @@ PLUGINS_LIMIT = 500
 
 SHOWN = 5
 """Number of unusable plugins whose fix is named."""
-_ROOM = Advice("If the disk is full, make room; to see how full it is:", "df -h")
 ADVICE = {
-    "engine": (
-        Advice("This machine has too many processes or threads; to see how many:", "ps -eLf | wc -l"),
-    ),
-    "history": (_ROOM,),
     "config": (Advice("To see whether it is correct, once you have corrected it:", "watchdogd config"),),
     "channels": (
         Advice(
@@ -85,13 +50,8 @@ ADVICE = {
     "delivery": (Advice("To see what waits, and why:", "watchdogd outbox"),),
     "workers": (Advice("Only a reboot of this machine ends it: ask its administrators."),),
     "chain": (Advice("To see what Slurm says of the next job:", "watchdogd status"),),
-    "home": (_ROOM,),
-    "inbox": (Advice("Correct the rights of its folder: nothing that people answer has an effect before."),),
-    "drop-ins": (Advice("See whether the disk of the watchdog's home is failing."),),
-    "publishing": (_ROOM,),
-    "pulse": (Advice("Correct [pulse] in config.toml, or what lies at its path."),),
 }
-"""Advice on a trouble, by subject."""
+"""Advice on a trouble of which no more is known than its subject."""
 _TWICE = re.compile(r"\b(\w+) (?=\1\.)")
 """Word before a file of that name, as in `history history.db`."""
 AGAIN = {
@@ -112,7 +72,9 @@ AGAIN = {
 """End of a trouble, by subject."""
 MEANWHILE = {
     "config": "the last good configuration counts meanwhile",
-    "history": "alerts still go out; what happens meanwhile may be missing later",
+    "history": "alerts still go out; nothing is requeued or cancelled, and what happens may be missing later",
+    "home": "alerts still go out; acknowledgements and silences may have no effect meanwhile",
+    "inbox": "alerts still go out; no acknowledgement or silence has an effect meanwhile",
     "workers": "the file system that it waits for may not answer",
     "drop-ins": "those known before run on",
 }
@@ -234,17 +196,14 @@ class SelfMonitoring:
                 continue
             if self._silent and subject == "home" and not text:
                 continue
-            bad = Status.WARNING if subject in BEARABLE else Status.CRITICAL
-            status = bad if text else Status.OK
-            meaning = f"{MEANS[subject]}: " if subject in MEANS else ""
-            summary = f"{meaning}{text}" if text else f"{subject}: no trouble"
-            said = Result(status, summary, recorded.get(subject, {}), subject=subject)
-            look = Advice("To see what is wrong:", "watchdogd doctor")
+            said = (
+                self._of_trouble(subject, trouble(text))
+                if text
+                else Result(Status.OK, f"{subject}: no trouble")
+            )
+            said = replace(said, metrics=recorded.get(subject, {}), subject=subject)
             if text and subject == "home":
                 self._ended_silence = False
-            if text:
-                meanwhile = MEANWHILE.get(subject, "")
-                said = said.saying(meanwhile, advice=(*self._advice(subject, text), look))
             if text and subject == "chain" and link and link.get("ends_at"):
                 ends = local_time(datetime.fromisoformat(link["ends_at"]).timestamp())
                 said = said.saying(f"this job watches until {ends}, and nobody after it")
@@ -255,11 +214,24 @@ class SelfMonitoring:
                 again = "the watchdog's home answers again"
             yield _pathless(said).ending(again)
 
-    def _advice(self, subject: str, text: str) -> Iterator[Advice]:
-        """Yield the advice on a trouble."""
-        gone = kind_of(text) is TroubleKind.NO_CONFIG
+    def _of_trouble(self, subject: str, found: Trouble) -> Result:
+        """Return the result on a trouble: as bad as what it keeps from being watched or reported."""
+        bearable = subject in BEARABLE or found.kind in _BEARABLE
+        means = MEANS.get(subject, "") if found.kind not in _BEARABLE else ""
+        text = f"{means}: {found}" if means else str(found)
+        said = Result(Status.WARNING if bearable else Status.CRITICAL, text)
+        place = found.path if found.path not in text else ""
+        meanwhile = "" if found.kind in _BEARABLE else MEANWHILE.get(subject, "")
+        look = Advice("To see what is wrong:", "watchdogd doctor")
+        said = said.saying(place, meanwhile, advice=(*self._advice(subject, found), look))
+        closed = subject in _ANSWERED and found.kind in UNWRITABLE
+        return said.of_kind(HOME_CLOSED) if closed else said
+
+    def _advice(self, subject: str, found: Trouble) -> Iterator[Advice]:
+        """Yield the advice on a trouble: by its cause, or else by its subject."""
+        gone = found.kind is TroubleKind.NO_CONFIG
         if not gone:
-            yield from ADVICE.get(subject, ())
+            yield from tuple(found.helps) or ADVICE.get(subject, ())
         if self._home and (gone or subject == "config"):
             restore = last_good_config.restoring(self._home)
             yield Advice("To drop the edit and put the last good one back:", restore)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from watchdogd.daemon.self_monitoring import Trouble
+from watchdogd.daemon.trouble import Trouble
 from watchdogd.errors import HistoryError, WatchdogError
 from watchdogd.history.measurements import PastOfCheck
 from watchdogd.history.models import Past, Record
@@ -59,6 +59,11 @@ class Storage:
         """Return damage found and repaired, one line each; the list only grows, at its end."""
         stored = self._store.troubles if self._store else ()
         return (self._unread, *stored) if self._unread else stored
+
+    @property
+    def folder(self) -> str:
+        """Return the folder of the history's file; empty where a server keeps it."""
+        return self._store.folder if self._store else str(self._home.path)
 
     @property
     def unread(self) -> bool:
@@ -147,8 +152,8 @@ KEPT = 1000
 class WriteBuffer:
     """Buffer that stores records in order; refused ones are kept, and `trouble` says why."""
 
-    def __init__(self, store: Callable[[Record], None]) -> None:
-        self._store = store
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
         self._unstored: list[Record] = []
         self.trouble = ""
 
@@ -159,8 +164,9 @@ class WriteBuffer:
             self._unstored[-KEPT] = replace(self._unstored[-KEPT], observations=())
         try:
             while self._unstored:
-                self._store(self._unstored[0])
+                self._storage.record(self._unstored[0])
                 del self._unstored[0]
             self.trouble = ""
         except WatchdogError as error:
-            self.trouble = Trouble.of(str(error), error.__cause__ or error)
+            known = error.__cause__ if isinstance(error.__cause__, StuckError) else error
+            self.trouble = Trouble.of(error.what, known, self._storage.folder)

@@ -16,6 +16,7 @@ from watchdogd.daemon.dropins.crontab import submitting_nothing
 from watchdogd.daemon.round import Engine
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.storage import Storage
+from watchdogd.daemon.trouble import Trouble, TroubleKind
 from watchdogd.daemon.workers.worker_pool import WorkerPool
 from watchdogd.errors import ConfigError, HistoryError
 from watchdogd.history.models import Past
@@ -87,6 +88,11 @@ def outbox_of(parts: Wiring, may_act: Callable[[], bool], *, go_on: bool = False
         ended = []  # later messages then open threads of their own
     policy = replace(senders.policy(config), command=parts.engine.setup.rules.command)
     return Outbox(made, policy, parts.storage.settle, ended, locks=parts.locks, may_act=may_act)
+
+
+def threadless(outbox: Outbox) -> Trouble:
+    """Start or replace the threads of channels without one; return which still have none, or empty."""
+    return Trouble(outbox.start(), TroubleKind.PROCESSES)
 
 
 def answers_of(parts: Wiring) -> ChatAnswers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -71,7 +72,8 @@ class Database:
             except FAULTS as error:
                 self._suspect = self._suspect or (self._owner and is_damage(error))
                 self.close()
-                raise HistoryError(sentence(error, self.place)) from None
+                problem = sentence(error, self.place)
+                raise HistoryError(problem.what, fix=problem.fix) from error
 
     def close(self) -> None:
         """Close all connections; the next transaction opens it again."""
@@ -83,7 +85,8 @@ class Database:
         if self._engine is None:
             if self.file is not None:
                 if odd := misfits(self.file.path):
-                    raise HistoryError(f"history {self.place}: {odd}")
+                    wrong = odd.about(f"history {self.place}: ")
+                    raise HistoryError(wrong.what, fix=wrong.fix) from IsADirectoryError(errno.EISDIR, odd)
                 self._check(self.file)
             engine = _engine(self._url)
             try:

@@ -17,32 +17,49 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 
+from watchdogd.errors import Problem
 from watchdogd.home.layout import Home, no_file
 from watchdogd.units import local_time
 
 FAULTS = (SQLAlchemyError, sqlite3.Error, OSError, ImportError, ValueError)
 """All errors of a database, its driver or its file system; ValueError: an invalid row."""
 
+_HELD = Problem("another process holds it", "is a second watchdogd running on this home?")
+_DAMAGED = Problem("it is damaged", "it is set aside and restored from its backup at the next use")
 _SQLITE = {
-    "SQLITE_FULL": "its file system is full: free space",
-    "SQLITE_READONLY_DBMOVED": "it was moved or removed while in use",
-    "SQLITE_READONLY": "it cannot be written: is the file system read-only, or the file another user's?",
-    "SQLITE_CANTOPEN": "it or its journal cannot be opened: is the folder there, writable, with inodes left?",
-    "SQLITE_BUSY": "another process holds it: is a second watchdogd running on this home?",
-    "SQLITE_LOCKED": "another process holds it: is a second watchdogd running on this home?",
-    "SQLITE_PROTOCOL": "its file system cannot lock files: set [history] url to a file on one that can",
-    "SQLITE_IOERR": "its file system fails: is it over quota, full, read-only or gone?",
-    "SQLITE_CORRUPT": "it is damaged: it is set aside and restored from its backup at the next use",
-    "SQLITE_NOTADB": "it is damaged: it is set aside and restored from its backup at the next use",
+    "SQLITE_FULL": Problem("its file system is full", "free space"),
+    "SQLITE_READONLY_DBMOVED": Problem("it was moved or removed while in use"),
+    "SQLITE_READONLY": Problem(
+        "it cannot be written", "is the file system read-only, or the file another user's?"
+    ),
+    "SQLITE_CANTOPEN": Problem(
+        "it or its journal cannot be opened", "is the folder there, writable, with inodes left?"
+    ),
+    "SQLITE_BUSY": _HELD,
+    "SQLITE_LOCKED": _HELD,
+    "SQLITE_PROTOCOL": Problem(
+        "its file system cannot lock files", "set [history] url to a file on one that can"
+    ),
+    "SQLITE_IOERR": Problem("its file system fails", "is it over quota, full, read-only or gone?"),
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_NOTADB": _DAMAGED,
 }
 _DISK = {
-    errno.ENOSPC: "its file system is full (bytes or inodes): free space",
-    errno.EDQUOT: "the quota is used up: free space or ask for more",
-    errno.EROFS: "its file system is mounted read-only",
-    errno.EACCES: "access is denied: the history belongs to another user, or its folder is closed",
-    errno.ENOENT: "its folder is gone: is the file system mounted?",
-    errno.ESTALE: "its file system is gone (stale file handle): mount it again",
+    errno.ENOSPC: Problem("its file system is full (bytes or inodes)", "free space"),
+    errno.EDQUOT: Problem("the quota is used up", "free space or ask for more"),
+    errno.EROFS: Problem("its file system is mounted read-only"),
+    errno.EACCES: Problem("access is denied", "the history belongs to another user, or its folder is closed"),
+    errno.ENOENT: Problem("its folder is gone", "is the file system mounted?"),
+    errno.ESTALE: Problem("its file system is gone (stale file handle)", "mount it again"),
 }
+_NUMBERS = {
+    "SQLITE_FULL": errno.ENOSPC,
+    "SQLITE_READONLY_DBMOVED": errno.ENOENT,
+    "SQLITE_READONLY": errno.EACCES,
+    "SQLITE_CANTOPEN": errno.EACCES,
+    "SQLITE_IOERR": errno.EIO,
+}
+"""What the kernel says of a file in such a state, as far as SQLite tells it."""
 
 
 def is_damage(error: BaseException) -> bool:
@@ -50,32 +67,42 @@ def is_damage(error: BaseException) -> bool:
     return _code(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
 
 
-def sentence(error: BaseException, place: Path | str) -> str:
-    """Return one line: which history, what is wrong with it, and the fix."""
-    return f"history {place}: {misfits(place) or _reason(error)}"
+def number_of(error: BaseException) -> int | None:
+    """Return the errno of what failed; None where none is known."""
+    if isinstance(error, OSError):
+        return error.errno
+    code = _code(error)
+    return next((number for prefix, number in _NUMBERS.items() if code.startswith(prefix)), None)
 
 
-def misfits(place: Path | str) -> str:
+def sentence(error: BaseException, place: Path | str) -> Problem:
+    """Return which history it is, what is wrong with it, and the fix."""
+    return (misfits(place) or _reason(error)).about(f"history {place}: ")
+
+
+def misfits(place: Path | str) -> Problem:
     """Return what is in place of the file or of its journal and is not a file, or empty.
 
     SQLite would open it, and wait for ever if it is a pipe.
     """
     paths = (f"{place}", f"{place}-journal")  # the URL of a server is no file's name
-    return "; ".join(no_file(path) for path in paths if os.path.lexists(path) and not os.path.isfile(path))
+    wrong = (no_file(path) for path in paths if os.path.lexists(path) and not os.path.isfile(path))
+    return next(wrong, Problem())
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException) -> Problem:
     code = _code(error)
-    for prefix, repair in _SQLITE.items():
+    for prefix, problem in _SQLITE.items():
         if code.startswith(prefix):
-            return repair
+            return problem
     if isinstance(error, OSError):
-        return _DISK.get(error.errno or 0) or f"{error.strerror or error}: check its file system"
+        plain = Problem(f"{error.strerror or error}", "check its file system")
+        return _DISK.get(error.errno or 0, plain)
     if isinstance(error, NoSuchModuleError | ImportError):
-        return f"{error}: install the driver that [history] url names"
+        return Problem(f"{error}", "install the driver that [history] url names")
     if isinstance(error, ValueError):
-        return f"a row cannot be read ({_first_line(error)}): restore history.backup.db over it"
-    return f"{_first_line(_origin(error))}: check [history] url and that its server answers"
+        return Problem(f"a row cannot be read ({_first_line(error)})", "restore history.backup.db over it")
+    return Problem(f"{_first_line(_origin(error))}", "check [history] url and that its server answers")
 
 
 def _origin(error: BaseException) -> BaseException:

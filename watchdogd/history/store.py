@@ -71,6 +71,12 @@ class Store:
         return cls(Database(url, home, owner=owner))
 
     @property
+    def folder(self) -> str:
+        """Return the folder of its file; empty where a server keeps it."""
+        file = self._database.file
+        return str(file.path.parent) if file else ""
+
+    @property
     def troubles(self) -> tuple[str, ...]:
         """Return damage found and repaired, one line each; the list only grows."""
         return self._database.troubles + self._unreadable
@@ -179,7 +185,8 @@ class Store:
         try:
             file.back_up()
         except FAULTS as error:
-            raise HistoryError(f"no backup was made: {sentence(error, file.path)}") from None
+            problem = sentence(error, file.path).about("no backup was made: ")
+            raise HistoryError(problem.what, fix=problem.fix) from error
 
 
 _MANY = 2000

@@ -273,7 +273,7 @@ def restore_folders(home: Home) -> tuple[str, ...]:
 
 def no_folder(path: os.PathLike[str] | str) -> NotADirectoryError:
     """Return the error for something in place of a folder, with the fix."""
-    return NotADirectoryError(errno.ENOTDIR, _no_folder(os.fspath(path)))
+    return NotADirectoryError(errno.ENOTDIR, not_a_folder(os.fspath(path)))
 
 
 def no_file(path: str) -> Problem:
@@ -286,11 +286,11 @@ def _misplaced(entry: os.DirEntry[str]) -> Problem | None:
     if entry.is_symlink():
         return None
     if entry.name in _MUST_BE_FOLDERS and not entry.is_dir():
-        return _no_folder(entry.path)
+        return not_a_folder(entry.path)
     return no_file(entry.path) if entry.name in _MUST_BE_FILES and not entry.is_file() else None
 
 
-def _no_folder(path: str) -> Problem:
+def not_a_folder(path: str) -> Problem:
     return Problem(f"{path} is no folder, and a folder belongs there", _move_aside(path))
 
 

@@ -15,7 +15,8 @@ from watchdogd.plugin import Advice, Recovery, Result, Status
 SELF = "watchdogd"
 """The check under which the daemon reports about itself."""
 HOME_SILENT = "home does not answer"
-"""The kind of fault of the daemon during which nothing that people answer is taken in."""
+HOME_CLOSED = "home cannot be used"
+"""The kinds of fault of the daemon during which nothing that people answer is taken in."""
 DELIVERY = f"{SELF}/delivery"
 """The check under which it reports broken channels: in `status`, since the outbox notifies by the others."""
 

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from watchdogd.incidents import message_wording
-from watchdogd.incidents.models import HOME_SILENT, SELF, EventKind
+from watchdogd.incidents.models import HOME_CLOSED, HOME_SILENT, SELF, EventKind
 from watchdogd.notify.notification import ORDER, Item, Message, Notification, addressed, incident_thread
 from watchdogd.notify.routing import Route, channels_of, word_of
 from watchdogd.plugin import CANCELLED, SWITCH_SET, Advice
@@ -269,7 +269,7 @@ def _replies(group: Sequence[IncidentEvent], command: str) -> str:
     """Return how to say that somebody works on what is still open, or wants to hear no more of it."""
     open_now = [event for event in group if event.incident and (event.kind in _OPEN or event.upcoming)]
     unheard = any(
-        each.incident.subject == "inbox" or each.incident.fault == HOME_SILENT
+        each.incident.fault in (HOME_SILENT, HOME_CLOSED)
         for each in open_now
         if each.incident and each.check == SELF
     )
