@@ -214,7 +214,8 @@ def _whole(
     seen = [each.gpu for each in gpus]
     parts += spreads(seen)
     if moment.hung:
-        parts.append(f"{len(moment.waiting)} wait for the others")
+        all_wait = len(moment.waiting) == len(gpus)
+        parts.append("all wait" if all_wait else f"{len(moment.waiting)} wait for the others")
     if silent:
         parts.append(f"{len(silent)} node{'s' if len(silent) > 1 else ''} did not answer")
     metrics = {"gpus": Metric(len(gpus)), **metrics_of(seen, limits)}

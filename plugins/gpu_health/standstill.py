@@ -162,7 +162,7 @@ def _hang(
     wait = f"{count} GPUs wait" if count > 1 else "1 GPU waits"
     line = f"{short}: {suspects}{more} at 0 %, {wait} for {'them' if len(moment.quiet) > 1 else 'it'}"
     if not suspects:
-        line = f"{short}: {wait} for others, of which none stands out: perhaps the network"
+        line = f"{short}: {wait} for one another, none stands out: perhaps the network"
     hang = Result(status, line, subject=HUNG, details=details, progress=progress, short=short)
     hang = hang.saying(f"{_busy_at(moment.waiting)}, near idle", advice=[_stacks(run)])
     hang = hang.dated(state.hung_since)

@@ -14,14 +14,16 @@ On nodes without GPUs, processors as busy as while the run made progress are a w
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from watchdogd.batch import commands
 from watchdogd.checks import node_checks
 from watchdogd.checks.node_checks import NodeCheckState, lasting, smoothed
 from watchdogd.checks.trend import filling_rate, time_to_full
-from watchdogd.checks.working_job import running
+from watchdogd.checks.working_job import as_owner, running
 from watchdogd.parsers.probe_sample import Cpu, JobProcess, NodeMemory
 from watchdogd.plugin import (
     Advice,
@@ -31,6 +33,7 @@ from watchdogd.plugin import (
     Column,
     Duration,
     History,
+    Job,
     Metric,
     Result,
     Run,
@@ -206,9 +209,10 @@ def _judged(
     told = node_checks.for_backend(whole(held_by, seen.trouble), run.backend)
     yield replace(told, signs=state.cpu.signs)
     since = max(job.started_at or 0.0 for job in jobs) + limits.warm_up
+    helps = relief(run, jobs)
     for node, held in held_by.items():
         past = [point for point in history.series("anonymous", node) if point[0] >= since]
-        yield judge(node, held, limits, [*past, (now, held.anonymous)])
+        yield judge(node, held, limits, [*past, (now, held.anonymous)], helps)
     yield from node_checks.silent(run, "its memory is", seen.silent)
 
 
@@ -223,10 +227,16 @@ def whole(nodes: Mapping[str, NodeMemory], trouble: str = "") -> Result:
     return replace(summary, cells={"mem left": format_size(least.left)})
 
 
-def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tuple[float, float]]) -> Result:
+def judge(
+    node: str,
+    held: NodeMemory,
+    limits: MemoryLimits,
+    points: Sequence[tuple[float, float]],
+    helps: Sequence[Advice] = (),
+) -> Result:
     """Judge one node: what is left, and the trend of `points` (time, bytes held), oldest first."""
     free = limits.free.of(held.total)
-    details = "\n".join(map(_named, held.processes))
+    details = "\n".join(map(_named, held.processes)) if len(held.processes) > _NAMED else ""
     figures = {
         "left": Metric(round(held.left), "B", crit=round(free)),
         "anonymous": Metric(round(held.anonymous), "B"),
@@ -234,9 +244,7 @@ def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tu
     line = f"{_left(node, held)} ({held.pool}), its processes hold {format_size(held.anonymous)}"
     if held.left < free:
         told = critical(_left(node, held), subject=node, details=details, **figures).triggers("on_memory")
-        return told.saying(
-            line, f"less than memory_free = {format_size(free)}{_most(held)}", advice=[_RELIEF]
-        )
+        return told.saying(line, f"less than memory_free = {format_size(free)}{_most(held)}", advice=helps)
     long = points[-1][0] - points[0][0] >= limits.warm_up
     rate = filling_rate(points, held.left) if long else None
     until = time_to_full(held.left, rate, points)
@@ -244,13 +252,28 @@ def judge(node: str, held: NodeMemory, limits: MemoryLimits, points: Sequence[tu
         speed = f"{format_size(rate * 3600)} an hour more"
         text = f"{node}: memory will run out in {age(until)}, {format_size(held.left)} left"
         return warning(text, subject=node, details=details, **figures).saying(
-            line, f"{speed}{_most(held)}", advice=[_RELIEF]
+            line, f"{speed}{_most(held)}", advice=helps
         )
     fine = ok(line, subject=node, details=details, **figures)
     return fine.ending(f"{node}: enough memory again", f"{format_size(held.left)} left")
 
 
-_RELIEF = Advice("Save and restart before the kernel ends it; fewer workers of its data loaders hold less.")
+_NAMED = 3
+"""Processes that are named beside what is left; if there are more, all are evidence."""
+
+
+def relief(run: Run, jobs: Sequence[Job]) -> tuple[Advice, ...]:
+    """Return how to save and restart a run before the kernel ends it."""
+    save = f"watchdogd save-switch {shlex.quote(run.name)}"
+    again, requeue = "To restart it before the kernel ends it", commands.of(run.backend).requeue
+    number = shlex.quote(jobs[0].handle)
+    return (
+        Advice("To have it save a checkpoint first:", save, "save-switch"),
+        Advice(as_owner(again, jobs[0]), requeue.format(id=number), "requeue")
+        if requeue
+        else Advice("Restart it before the kernel ends it."),
+        Advice("Fewer workers of its data loaders hold less memory."),
+    )
 
 
 def _left(node: str, held: NodeMemory) -> str:
@@ -259,7 +282,7 @@ def _left(node: str, held: NodeMemory) -> str:
 
 def _most(held: NodeMemory) -> str:
     """Return which processes hold most."""
-    named = [_named(each) for each in held.processes[:3]]
+    named = [_named(each) for each in held.processes[:_NAMED]]
     return f"; most is held by {', '.join(named)}" if named else ""
 
 

@@ -213,6 +213,30 @@ def test_runs_that_read_one_log_are_named(home: Home) -> None:
     assert found[0].text == f"moe and pike read the same log, {home.path}/l/o-*.txt: one can hide a hang"
 
 
+def _slurm_of(home: Home, text: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, list[str]]:
+    """Whether Slurm is tested for this configuration where it is installed, and what is said of the runs."""
+    path.mkdir(exist_ok=True)
+    (path / "squeue").write_text("#!/bin/sh\necho 'no controller' >&2; exit 1\n")
+    (path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{path}:{os.environ['PATH']}")
+    home.config.write_text(text)
+    scene = Installation.of(home, Setup.load(home))
+    return scene.slurm, [each.text for each in watched.look_at_runs(scene)]
+
+
+def test_slurm_is_no_trouble_where_all_runs_are_processes(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "log").touch()
+    process = f'[runs.moe]\nbackend = "process"\ncommand = "train.py"\nlog = "{tmp_path}/log"\n'
+    slurm, said = _slurm_of(home, process, tmp_path / "bin", monkeypatch)
+    assert (slurm, said) == (False, ["moe: log and switches are in place"])
+    mixed = f'{process}[runs.pike]\nlog = "{tmp_path}/other"\n'
+    assert _slurm_of(home, mixed, tmp_path / "bin", monkeypatch)[0]
+    nodes = f'{process}[checks.spare]\nplugin = "node_health"\npartition = "gpu"\n'
+    assert _slurm_of(home, nodes, tmp_path / "bin", monkeypatch)[0]
+
+
 def test_ranks_whose_flight_recorder_is_of_no_use(home: Home, tmp_path: Path) -> None:
     home.config.write_text(f'[runs.moe]\npid_file = "{tmp_path}/pid"\nlog = "{tmp_path}/log"\n')
     (tmp_path / "log").touch()

@@ -63,7 +63,7 @@ from watchdogd.plugins.log_staleness.log_verdicts import _loss, _pace, _skips, _
 from watchdogd.plugins.log_staleness.loss_level import Level
 from watchdogd.plugins.log_staleness.run_log import Pace, RunLog, Skips, Unread
 from watchdogd.plugins.log_staleness.training_figures import SLOW
-from watchdogd.plugins.memory_leak.check import MemoryLimits, whole
+from watchdogd.plugins.memory_leak.check import MemoryLimits, relief, whole
 from watchdogd.plugins.memory_leak.check import judge as judge_memory
 from watchdogd.plugins.node_disks.check import judge as judge_disks
 from watchdogd.plugins.node_health.check import SuspectNode, _exclusion, of_jobs, spares
@@ -480,10 +480,11 @@ def nodes() -> Said:
     limits = MemoryLimits(Amount(share=0.05), 6 * HOUR, 1800.0)
     low = NodeMemory("cgroup job_329", 1.5 * GB, 64 * GB, 60 * GB, (JobProcess(7, "python", 55 * GB),))
     memory, own = "llama-7b/memory_leak", "llama-nodes"
-    yield "memory is short", seen(memory, judge_memory("node2", low, limits, [(START, 60 * GB)]))
+    helps = relief(RUN, [job()])
+    yield "memory is short", seen(memory, judge_memory("node2", low, limits, [(START, 60 * GB)], helps))
     leak = [(START - HOUR + 60 * at, 20 * GB + 0.1 * GB * at) for at in range(61)]
     held = NodeMemory("cgroup job_329", 20 * GB, 64 * GB, leak[-1][1], (JobProcess(7, "python", 24 * GB),))
-    yield "memory leaks", seen(memory, judge_memory("node2", held, limits, leak))
+    yield "memory leaks", seen(memory, judge_memory("node2", held, limits, leak, helps))
     here = Snapshot(START, (job(),), users=frozenset({"alice"}))
     yield "a node of it drains", seen(own, next(of_jobs([DRAINED], RUN, here)))
     yield (
@@ -559,7 +560,9 @@ def gpus() -> Said:
     yield "a GPU has memory errors", memory_errors(hot)
     yield (
         "a GPU is gone",
-        _of_gpu("node2", "node2", [Fault(Status.CRITICAL, "gpu3 is gone, 7 of 8 GPUs are left")], ""),
+        _of_gpu(
+            "node2", "node2", [Fault(Status.CRITICAL, "gpu3 is gone, 7 of 8 GPUs are left", lasting=True)], ""
+        ),
     )
     yield (
         "a node's GPUs cannot be read",

@@ -110,7 +110,10 @@ def _ordered(found: IncidentEvent, look: Sequence[Observation]) -> IncidentEvent
     promised = (each.result for each in look if any(told.action == "requeue" for told in each.result.advice))
     hangs = {result.summary for result in promised if result.trigger == "on_hang"}
     will = (Action("stacks").next, Action("requeue").next)
-    return replace(found, upcoming=will) if found.summary in hangs else found
+    polls = any(
+        told.action == "save-switch" for told in found.advice
+    )  # one of its Guards, so that it is told
+    return replace(found, polled=polls, upcoming=will if found.summary in hangs else ())
 
 
 def suspects(folder: Path) -> Events:

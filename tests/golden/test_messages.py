@@ -160,7 +160,7 @@ def test_an_alert_says_first_what_helps_then_since_when_and_last_how_to_answer()
 
 COMMANDS = {
     "watchdogd", "scontrol", "scancel", "sacct", "squeue", "sinfo", "sbatch", "srun", "du", "df", "free",
-    "ps", "ls", "chmod", "setfacl", "sed", "uptime", "kill", "cp", "/work/notify-oncall",
+    "ps", "ls", "chmod", "setfacl", "sed", "uptime", "kill", "cp", "findmnt", "ulimit", "/work/notify-oncall",
 }  # fmt: skip
 """Programs that a message gives to type."""
 

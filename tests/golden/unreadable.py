@@ -226,7 +226,7 @@ def broken_off() -> Said:
     runner._clock, runner._unended, runner._memories = (lambda: START), {}, {}
     entry = SimpleNamespace(declared=SimpleNamespace(jobs=False), wants=(), foreign=True)
     check: Any = SimpleNamespace(name="waiting-jobs", run_name="", target="waiting-jobs", entry=entry)
-    wrong = Reply("k", trouble="raised KeyError: 'partition' (waiting_jobs.py, line 8)")
+    wrong = Reply("k", trouble="raised KeyError: 'partition' (plugins/waiting_jobs.py:8)")
     yield "a plugin of one's own broke off", runner._observed(check, wrong, {})[0]
     late = Reply("k", trouble="did not end within 20s", late=True)
     yield "a plugin of one's own does not end", runner._observed(check, late, {})[0]

@@ -371,7 +371,7 @@ def _to_correct(check: Check, *, late: bool) -> Advice:
     if late:
         return Advice("What it reads may not answer, or it needs a longer timeout; to run it now:", again)
     if check.entry.foreign:
-        return Advice("Correct the plugin at that line; to run it then:", again)
+        return Advice("Correct the plugin; to run it then:", again)
     return Advice("This is a fault of watchdogd: report it with this line. To run it again:", again)
 
 

@@ -164,7 +164,9 @@ _HELPS = {
     TroubleKind.GONE: (
         ("Was it moved or removed, or is its file system not mounted? To look:", "ls -ld {path}"),
     ),
-    TroubleKind.MISPLACED: (("Move away what lies there; to see it:", "ls -ld {path}"),),
+    TroubleKind.MISPLACED: (
+        ("Move away what lies there, or correct its path in config.toml; to see it:", "ls -ld {path}"),
+    ),
     TroubleKind.FAILING: (
         ("Ask the administrators: its file system fails. To see whether it answers:", "ls {path}"),
         ("To see whether it is just full:", "df -h {path}"),

@@ -79,8 +79,8 @@ class Installation:
     @classmethod
     def of(cls, home: Home, setup: Setup) -> Installation:
         """Examine this machine; ask the controller once. HomeError where home is broken."""
-        wish = link_script.remembered(home)[0]
-        slurm = bool(shutil.which("squeue")) and wish.mode != "local"
+        wish, walltime = link_script.remembered(home)
+        slurm = bool(shutil.which("squeue")) and wish.mode != "local" and bool(walltime or _asks(home, setup))
         answer = ask("scontrol", "show", "config") if slurm else None
         site = scontrol.settings(answer.output) if answer and answer.ok else {}
         return cls(home, setup, own_name(), wish, slurm, site)
@@ -95,10 +95,18 @@ class Installation:
         return self.wish.partition or self.config.slurm.partition or ""
 
     def runs(self) -> Sequence[Run]:
-        usual = commands.here()
-        return [
-            run_of(name, section, self.config, self.home, usual) for name, section in self.config.runs.items()
-        ]
+        return _runs(self.home, self.setup)
+
+
+def _asks(home: Home, setup: Setup) -> bool:
+    """Return whether what is watched needs Slurm: all runs may be processes of this machine."""
+    runs = _runs(home, setup)
+    return not runs or bool(setup.config.checks) or any(run.backend == "slurm" for run in runs)
+
+
+def _runs(home: Home, setup: Setup) -> Sequence[Run]:
+    usual = commands.here()
+    return [run_of(name, section, setup.config, home, usual) for name, section in setup.config.runs.items()]
 
 
 def ask(*argv: str, deadline: float = DEADLINE) -> command.Answer:

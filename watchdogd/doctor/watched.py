@@ -35,7 +35,12 @@ def look_at_runs(installation: Installation) -> Iterator[Diagnosis]:
         section = installation.config.runs[run.name]
         found = [finding for finding in _run(installation, run, section) if finding is not None]
         found += _recorder(installation, run)
-        yield from found or [fine(RUNS, f"{run.name}: log, switches and checkpoints are in place")]
+        yield from found or [fine(RUNS, f"{run.name}: {_in_place(section)} are in place")]
+
+
+def _in_place(section: RunSection) -> str:
+    """Return what a run has, as configured: `log, switches and checkpoints`."""
+    return "log, switches and checkpoints" if section.checkpoints else "log and switches"
 
 
 def _shared(installation: Installation) -> Iterator[Diagnosis]:

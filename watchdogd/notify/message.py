@@ -239,7 +239,12 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
     others = [event for event in group if event.kind is EventKind.RESOLVED]
     others += [event for event in group[:1] if event.kind is EventKind.NOTICE]  # others': below themselves
     will = {each.kind: each.words for event in group for each in event.upcoming if not each.refused}
-    told = [each for event in (*open_now, *others) for each in event.advice]
+    told = [
+        each
+        for event in (*open_now, *others)
+        for each in event.advice
+        if each.action != "save-switch" or event.polled  # else nothing obeys it
+    ]
     if open_now and not told:  # to look at it now is what always helps
         own = open_now[0].check.partition("/")[0] == SELF
         look = "watchdogd doctor" if own else f"watchdogd check {_quoted(open_now[0].check)}"

@@ -13,6 +13,7 @@ import resource
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -116,10 +117,20 @@ def answer(call: Call) -> Reply:
     try:
         value, memory = _run(call)
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything, SystemExit included
-        trouble, nothing = _line(f"raised {type(error).__name__}: {error}"), unanswered(error)
+        at = _where(error, call.source.module)
+        trouble = f"{one_line(f'raised {type(error).__name__}: {error}', SUMMARY_LIMIT - len(at))}{at}"
+        nothing = unanswered(error)
     left = tuple(pid for pid in command.abandoned() if pid not in before)
     seconds = time.perf_counter() - begin
     return Reply(call.key, value, memory, trouble, unanswered=nothing, left=left, seconds=seconds)
+
+
+def _where(error: BaseException, module: str) -> str:
+    """Return ` (plugins/queue.py:12)`: where in a plugin's file an error came up; empty if nowhere there."""
+    file = module if "/" in module else getattr(sys.modules.get(module), "__file__", "")
+    places = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in places if frame.f_code.co_filename == file]
+    return f" ({one_line('/'.join(file.split('/')[-2:]), 100)}:{lines[-1]})" if file and lines else ""
 
 
 def _run(call: Call) -> tuple[Any, str | None]:
