@@ -95,7 +95,7 @@ def kill_switch(*places: str) -> KillSwitch | None:
             if not stat.S_ISDIR(os.stat(path).st_mode):
                 touches.append(touchfile.read(path))
     first = min(touches, key=lambda touch: touch.time, default=None)
-    return None if first is None else KillSwitch(first.time, first.who, first.reason)
+    return None if first is None else KillSwitch(first.time, first.who, first.reason, first.automatic)
 
 
 @check(

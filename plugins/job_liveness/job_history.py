@@ -29,11 +29,15 @@ CLOCK_SLACK = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KillSwitch:
-    """Kill switch that is set: since when, by whom, and why (empty if somebody just touched it)."""
+    """Kill switch that is set: since when, by whom, and why (empty if somebody just touched it).
+
+    `automatic`: watchdogd pressed it for an incident.
+    """
 
     set_at: float
     by: str = ""
     reason: str = ""
+    automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

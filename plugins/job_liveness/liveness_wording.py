@@ -54,7 +54,7 @@ class RunSituation:
     @property
     def noun(self) -> str:
         """Word for one of its jobs."""
-        return "process" if self.process else "job"
+        return self.snapshot.noun
 
     @property
     def running(self) -> tuple[Job, ...]:
@@ -213,7 +213,16 @@ def on_nodes(nodes: str) -> str:
     return f" on {nodes}" if nodes else ""
 
 
+def stopped_by(switch: KillSwitch) -> str:
+    """Return that a run obeyed its kill switch, and who wanted that."""
+    if switch.automatic:
+        return f"stopped by its kill switch, pressed{by_whom(switch)}"
+    return f"stopped on request{by_whom(switch)}"
+
+
 def by_whom(switch: KillSwitch) -> str:
-    """Return ` by bob: wrong learning rate`, as far as known."""
+    """Return ` by bob: wrong learning rate`, ` by watchdogd (on_hang, incident 19)`, as far as known."""
     who = f" by {switch.by}" if switch.by else ""
+    if switch.automatic:
+        return f"{who} ({switch.reason})" if switch.reason else who
     return f"{who}: {switch.reason}" if switch.reason else who

@@ -20,6 +20,7 @@ from watchdogd.plugin import (
     UNWATCHED,
     Advice,
     Result,
+    Run,
     Status,
     critical,
     ok,
@@ -38,6 +39,7 @@ from watchdogd.plugins.job_liveness.liveness_wording import (
     jobs_are,
     on_nodes,
     reason_of,
+    stopped_by,
     submitted_as,
 )
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
@@ -148,7 +150,8 @@ def _under_switch(situation: RunSituation, history: JobHistory, pressed: KillSwi
     ago = situation.ago(pressed.set_at)
     late = [job for job in situation.running if _disobeys(situation, pressed, job)]
     if late:
-        told = critical(f"still runs {ago} after its kill switch was set{by_whom(pressed)}").saying(
+        line = f"still runs {ago} after its kill switch was {_used(pressed)}{by_whom(pressed)}"
+        told = critical(line).saying(
             *(f"{situation.noun} {job.id} of {job.user}{on_nodes(job.nodes)}" for job in late),
             advice=[
                 each
@@ -164,11 +167,11 @@ def _under_switch(situation: RunSituation, history: JobHistory, pressed: KillSwi
     left = f"{jobs_are(count)} waiting: each will stop as it starts"
     cleared = _cleared(situation, pressed, f"To let {_the_jobs(count)} run:")
     if history.stopped:
-        line = f"stopped on request{by_whom(pressed)}; {jobs_are(count)} waiting"
+        line = f"{stopped_by(pressed)}; {jobs_are(count)} waiting"
         return warning(line).saying(left, advice=cleared).of_kind(STOPPED).dated(pressed.set_at)
     if situation.now - pressed.set_at > situation.limits.obey_within:
         line = f"kill switch left set for {ago} in front of {count} waiting job{'s' if count != 1 else ''}"
-        told = warning(line).saying(left, f"set{by_whom(pressed)}", advice=cleared)
+        told = warning(line).saying(left, f"{_used(pressed)}{by_whom(pressed)}", advice=cleared)
         return told.of_kind(SWITCH_LEFT).dated(pressed.set_at)
     line = f"nothing runs, {jobs_are(count)} waiting, kill switch set {ago} ago{by_whom(pressed)}"
     return ok(line).ending("queued again", f"{jobs_are(count)} waiting, which are to stop")
@@ -179,12 +182,18 @@ def _the_jobs(count: int) -> str:
 
 
 def _cleared(situation: RunSituation, pressed: KillSwitch, sentence: str) -> tuple[Advice, ...]:
-    """Return the result for a switch that somebody set: nothing to do, and how to clear it."""
+    """Return what to do about a switch that is set: nothing, if a person meant it, and how to clear it."""
     meant = f"Nothing, if {pressed.by or 'whoever set the switch'} meant it."
+    if pressed.automatic:
+        meant = "Correct first what watchdogd pressed it for, or that comes again."
     return (
         Advice(meant),
         Advice(sentence, f"watchdogd kill-switch {shlex.quote(situation.run.name)} --clear"),
     )
+
+
+def _used(pressed: KillSwitch) -> str:
+    return "pressed" if pressed.automatic else "set"
 
 
 def _disobeys(situation: RunSituation, pressed: KillSwitch, job: Job) -> bool:
@@ -209,9 +218,10 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
     """Judge a run with nothing in the queue, in one result."""
     theirs = situation.uncounted
     if situation.switch is not None and (history.stopped or history.seen_at is None):
-        since = f"kill switch set at {local_time(situation.switch.set_at)}"
-        again = _cleared(situation, situation.switch, "To let its next jobs run:")
-        stop = warning(f"stopped on request{by_whom(situation.switch)}").saying(since, advice=again)
+        since = f"kill switch {_used(situation.switch)} at {local_time(situation.switch.set_at)}"
+        again = "To let it run again:" if situation.process else "To let its next jobs run:"
+        cleared = _cleared(situation, situation.switch, again)
+        stop = warning(stopped_by(situation.switch)).saying(since, advice=cleared)
         stop = stop.dated(situation.switch.set_at)
         return _beside(stop, situation, "but ").saying(*_last_lines(history)).of_kind(STOPPED)
     if history.resting and not theirs:
@@ -296,7 +306,7 @@ def _never_seen(situation: RunSituation, history: JobHistory, absent_for: float)
 def _ended_before(situation: RunSituation, history: JobHistory, last: Ending) -> Result:
     """Report a run of which no job was seen alive, whose last one had ended before it was watched."""
     line = f"{_how_far(situation, last)}, nothing is queued"
-    finish, again = _finish(situation.run.name, done=last.well), _submitted(situation, last.raw_id)
+    finish, again = _finish(situation.run, done=last.well), _submitted(situation, last.raw_id)
     told = warning(line).saying(
         f"{describe_end(last)}, before this run was watched",
         f"watched from {local_time(history.watched_since)} on, no job of it was seen alive",
@@ -314,10 +324,10 @@ def _how_far(situation: RunSituation, last: Ending) -> str:
     return f"{ended}, at {f'{far.unit} ' if far.unit else ''}{far.done:,.10g}{total}"
 
 
-def _finish(run: str, *, done: bool = False) -> Advice:
+def _finish(run: Run, *, done: bool = False) -> Advice:
     """Return how to end the watch over a run that is over; `done`: its last job ended well."""
-    when = "If training is complete:" if done else "If no more jobs of it are to come:"
-    return Advice(when, f"watchdogd finish {shlex.quote(run)}")
+    more = "If it is not to run again:" if run.backend == "process" else "If no more jobs of it are to come:"
+    return Advice("If training is complete:" if done else more, f"watchdogd finish {shlex.quote(run.name)}")
 
 
 _SEE = Advice("Or let somebody watch who may see it; to test that:", "watchdogd doctor")
@@ -350,7 +360,7 @@ def hidden_jobs(situation: RunSituation) -> str:
 def _gone(situation: RunSituation, history: JobHistory) -> Result:
     """Report how it is gone. Whoever cancelled its last job does not want another one in its place."""
     last = history.last
-    finish = _finish(situation.run.name, done=last is not None and last.well)
+    finish = _finish(situation.run, done=last is not None and last.well)
     seen, found = situation.ago(_lost_at(history)), _lost_post_mortem(history)
     gone = critical(f"crashed: {found.cause}" if found.cause else f"gone, last seen {seen} ago")
     gone = gone.dated(_lost_at(history))

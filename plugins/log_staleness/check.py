@@ -103,7 +103,12 @@ def _advised(result: Result, run: Run, job: Job, *, cause: str = "", stacks: boo
     number = job.id if run.backend == "process" else job.handle
     lost = result.subject == "loss" and result.since is not None
     before = f"Cancel it, then restart from a checkpoint saved before {local_time(result.since or 0.0)}"
-    stop = as_owner(before if lost else "To stop the run", job)
+    ways = {"loss": before} if lost else {}
+    ways |= {
+        "must_not_see": "To stop the run, if that line means that it trains wrongly",
+        "must_see": "To stop the run, if it trains wrongly without that line",
+    }
+    stop = as_owner(ways.get(result.subject, "To stop the run"), job)
     end = Advice(stop, typed.end.format(id=number), "cancel")
     stall: tuple[Advice, ...] = ()
     if not job.working:

@@ -85,6 +85,18 @@ def test_units_lists_and_secrets_are_read() -> None:
         ("[a]\nb = = 2", "line 2"),
         ('[runs.x]\nprogress = "("', "runs.x.progress: '(' is no regular expression"),
         ('[runs.x]\nbackend = "process"', "needs pid_file or command"),
+        (
+            '[runs.x]\npid_file = "p"\non_hang = ["stacks", "requeue"]',
+            'runs.x: on_hang: a plain process has no queue, so requeue cannot be done: write "cancel" or',
+        ),
+        (
+            '[runs.x]\ncommand = "x"\non_gone = [{ requeue = { exclude = "suspects" } }]',
+            "runs.x: on_gone: a plain process has no queue, so requeue with exclude cannot be done",
+        ),
+        (
+            '[runs.x]\nbackend = "pbs"\non_gone = [{ resubmit = "train.sh" }]',
+            "runs.x: on_gone: scripts are submitted to Slurm alone: write { exec",
+        ),
         ('[channels.m]\ntype="email"\nsmtp="localhost"\nfrom="a"\nto="b"', "write smtp://host:25"),
         ('[channels.c]\ntype="console"\nrate="fast"', "write it as 1/s, 30/m or none"),
         ("[daemon]\ninterval = '0s'", "daemon.interval: "),

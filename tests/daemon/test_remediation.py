@@ -10,17 +10,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.waiting import wait_until
 from watchdogd.cli import main
+from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.daemon.round import Round
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import Wiring, assembled
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
+from watchdogd.plugin import Advice
+from watchdogd.remediation.models import DONE, FAILED, Action, ActionRecord
 
 TRAINING = """
 import time
@@ -309,3 +315,18 @@ def test_a_tick_ends_when_all_is_done(place: Place) -> None:
     assert "\nstacks: " in message.body
     assert "\ncancel: SIGTERM is sent to " in message.body
     assert place.training.wait(240) == -signal.SIGTERM
+
+
+def test_a_switch_is_cleared_before_a_job_is_started_by_hand() -> None:
+    clear = Advice("To let its jobs run again:", "watchdogd kill-switch glide --clear")
+    pressed = ActionRecord(3, "glide", "on_hang", Action("kill-switch"), 9.0, DONE, then=(clear,))
+    again = "scontrol requeue 12"
+    requeue = ActionRecord(3, "glide", "on_hang", Action("requeue"), 9.0, FAILED, "no", by_hand=again)
+    cancel = replace(requeue, action=Action("cancel"), by_hand="scancel 12")
+    context: Any = SimpleNamespace(speaker=lambda _run: None, incidents={})
+
+    def typed(*records: ActionRecord) -> list[str]:
+        return [each.command for each in RemediationContext.notice(context, records, "", 9.0).advice]
+
+    assert typed(requeue, pressed) == [clear.command, again]
+    assert typed(cancel, pressed) == ["scancel 12", clear.command]

@@ -239,6 +239,11 @@ def job_liveness() -> Said:
         "stopped on request",
         liveness(runs, {"endings": (end(state="COMPLETED", exit_code=0),)}, switch=switch)[""],
     )
+    pressed = KillSwitch(START, "watchdogd", "on_hang, incident 6", automatic=True)
+    yield (
+        "stopped by watchdogd",
+        liveness(runs, {"endings": (end(state="COMPLETED", exit_code=0),)}, switch=pressed)[""],
+    )
     yield (
         "stopped, with jobs left",
         liveness(

@@ -200,6 +200,19 @@ def test_events_about_one_target_travel_in_one_message_the_worst_first() -> None
     assert len(notes) == 2
 
 
+def test_several_incidents_in_one_message_are_told_apart_by_their_numbers() -> None:
+    gpu = incident(18, Status.WARNING, subject="node5/gpu3", summary="hot")
+    over = incident(19, subject="loss", summary="loss is NaN", resolved_at=NOON)
+    stall = event(upcoming=(NextAction("requeue", "requeue its job"),))
+    text = _one(stall, event(about=gpu), event(EventKind.RESOLVED, over))
+    assert "An acknowledgement of incident 17 or a silence stops that." in text
+    assert re.search(r"\nIncident 17\. Since .*, for 25m\.\n", text)
+    assert re.search(r"\n\[WARNING\] node5/gpu3: hot\n\nIncident 18\. Since ", text)
+    assert re.search(r"\nIncident 19\. Lasted 25m, from ", text)
+    assert text.endswith("Seen by bloom-watch on login1; incidents 17, 18, 19")
+    assert text.count("    iteration 811\n    iteration 812") == 1, "both have the same evidence"
+
+
 @pytest.mark.parametrize(
     ("subject", "summary", "foreign", "words"),
     [

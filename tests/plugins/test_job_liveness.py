@@ -13,7 +13,7 @@ import pytest
 
 from tests.plugins.words import commands_of, text_of
 from watchdogd.batch.models import Ending, Job, Snapshot
-from watchdogd.plugin import SWITCH_LEFT, Advice, Plugin, Progress, Recovery, Result, Run, Status
+from watchdogd.plugin import STOPPED, SWITCH_LEFT, Advice, Plugin, Progress, Recovery, Result, Run, Status
 from watchdogd.plugins.job_liveness.check import job_liveness
 from watchdogd.system.account import user_name
 
@@ -92,8 +92,9 @@ class Watch:
         self.memory = memory
         return results
 
-    def press(self, *, by: str = ME, reason: str = "wrong learning rate") -> None:
+    def press(self, *, by: str = ME, reason: str = "wrong learning rate", **more: Any) -> None:
         touch = {
+            **more,
             "run": "run-17",
             "switch": "kill",
             "by": by,
@@ -1187,6 +1188,39 @@ def test_stopped_on_request_for_as_long_as_the_switch_is_set(watch: Watch) -> No
         assert (len(results), notices(results)) == (1, [])
         assert results[0].status is Status.WARNING
         assert results[0].summary.startswith(f"stopped on request by {ME}: wrong learning rate")
+
+
+def test_a_run_that_watchdogd_stopped_says_so_and_what_to_correct_first(watch: Watch) -> None:
+    watch.look(job())
+    watch.press(reason="on_hang, incident 19", automatic=True)
+    slow = the(watch.look(job(), after=2000))
+    assert slow.summary == (
+        "still runs 33m20s after its kill switch was pressed by watchdogd (on_hang, incident 19)"
+    )
+    result = the(watch.look(ends=burnt("88", at=watch.now + 5)))
+    assert result.summary == "stopped by its kill switch, pressed by watchdogd (on_hang, incident 19)"
+    assert result.kind == STOPPED
+    assert [each.sentence for each in result.advice] == [
+        "Correct first what watchdogd pressed it for, or that comes again.",
+        "To let its next jobs run:",
+    ]
+
+
+def test_a_process_is_never_called_a_job(watch: Watch) -> None:
+    watch.run = dataclasses.replace(
+        watch.run, backend="process", pid_file="/run/train.pid", users=frozenset[str]()
+    )
+    here: dict[str, Any] = {"backend": "process", "ends": None, "users": frozenset[str]()}
+    process = job("4711", name="run-17", nodes="ws1", time_limit=None, ends_at=None)
+    runs = watch.look(process, **here)
+    gone = [watch.look(**here) for _ in range(3)][-1]
+    watch.press()
+    stopped = watch.look(**here)
+    seen = [text for told in (runs, gone, stopped) for text in map(text_of, told)]
+    seen += [each.sentence for told in (runs, gone, stopped) for result in told for each in result.advice]
+    assert the(gone).kind == "gone"
+    assert the(stopped).kind == STOPPED
+    assert not [text for text in seen if re.search(r"\bjobs?\b", text)]
 
 
 def test_the_whole_story(watch: Watch) -> None:

@@ -369,7 +369,9 @@ def test_a_job_that_would_not_count_is_not_submitted(desk: Desk) -> None:
     )
 
 
-@pytest.mark.parametrize(("kind", "text"), [("requeue", "has no queue"), ("resubmit", "Slurm alone")])
+@pytest.mark.parametrize(
+    ("kind", "text"), [("requeue", "no batch system is known"), ("resubmit", "Slurm alone")]
+)
 def test_what_a_plain_process_has_not(desk: Desk, kind: str, text: str) -> None:
     desk.run = replace(RUN, backend="process")
     outcome = desk.do(kind, "train.slurm")

@@ -11,7 +11,7 @@ class BatchCommands:
     """Commands for a job; empty where the system has none.
 
     `estimate` shows its expected start, `earlier` its
-    earlier attempts, `look` its state.
+    earlier attempts, `look` its state. `noun`: what it calls a job.
     """
 
     end: str
@@ -22,6 +22,7 @@ class BatchCommands:
     earlier: str = ""
     look: str = ""
     rename: str = ""
+    noun: str = "job"
 
 
 SLURM_COMMANDS = BatchCommands(
@@ -44,7 +45,7 @@ PBS_COMMANDS = BatchCommands(
     look="qstat -f {id}",
     rename="qalter -N {name} {id}",
 )
-PROCESS_COMMANDS = BatchCommands(end="kill {id}", resume="kill -CONT {id}")
+PROCESS_COMMANDS = BatchCommands(end="kill {id}", resume="kill -CONT {id}", noun="process")
 
 
 def here() -> str:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from watchdogd.batch import commands
+
 OWN_MARK = "watchdogd:"
 """Prefix of the comment of watchdogd's own jobs: `--comment=watchdogd:HOME-ID`."""
 WAITING_STATES = frozenset((
@@ -227,6 +229,11 @@ class Snapshot:
     veiled: bool = False
     running: frozenset[tuple[str, str]] = frozenset()
     known: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def noun(self) -> str:
+        """Word for one of its jobs."""
+        return commands.of(self.backend).noun
 
     def of(self, name: str) -> tuple[Job, ...]:
         """Return the living jobs with a run's job name, without watchdogd's own."""

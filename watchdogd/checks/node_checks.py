@@ -120,7 +120,7 @@ def nothing_to_judge(snapshot: Snapshot, jobs: Sequence[Job]) -> Result | None:
     """Return why there is nothing to judge (the queue is not known, or none of `jobs` runs), or None."""
     if snapshot.jobs is None:
         return unknown(f"{snapshot.trouble}, job state not known").saying(advice=ask_queue(snapshot.backend))
-    return None if jobs else not_judged("no job runs", "its job ended")
+    return None if jobs else not_judged(f"no {snapshot.noun} runs", f"its {snapshot.noun} ended")
 
 
 def not_judged(why: str, closed: str) -> Result:

@@ -152,21 +152,21 @@ def working(run: Run | None, snapshot: Snapshot | None) -> Working:
         return Working(excuse=marked, closed=f"it was {marked}")
     if snapshot.jobs is None:
         return Working(blind=snapshot.trouble or "the queue did not answer")
-    jobs = merge_het_jobs(of(run, snapshot))
+    jobs, noun = merge_het_jobs(of(run, snapshot)), snapshot.noun
     stopped = [job for job in jobs if snapshot.backend == "process" and job.state == "SUSPENDED"]
     works = (*_running(jobs), *stopped)
     if works:
         return Working(works[0], beside=tuple(job.id for job in works[1:]))
     if not jobs:
-        return Working(excuse="no job runs", absent=True)
+        return Working(excuse=f"no {noun} runs", absent=True, closed=f"its {noun} ended")
     job = jobs[0]
     if job.waiting:
         reason = f" ({job.reason})" if job.reason not in ("", "None") else ""
         return Working(excuse=f"job {job.id} waits{reason}", absent=True, waits=job.id)
     if job.strange:
-        return Working(blind=f"job {job.id} is in a state that this watchdogd does not know, {job.state}")
+        return Working(blind=f"{noun} {job.id} is in a state that this watchdogd does not know, {job.state}")
     doing = job.state.lower()
-    return Working(excuse=f"job {job.id} is {doing}", closed=f"its job was {doing}")
+    return Working(excuse=f"{noun} {job.id} is {doing}", closed=f"its {noun} was {doing}")
 
 
 LASTS = 600.0

@@ -52,6 +52,13 @@ class Act(Section):
             )
         return self
 
+    @property
+    def kind(self) -> str:
+        """Return which of its keys is set, in words."""
+        if self.requeue:
+            return "requeue with exclude"
+        return next(key for key in ("exec", "resubmit", "annotate") if getattr(self, key) is not None)
+
 
 ActionField = (
     Literal["stacks", "save-switch", "kill-switch", "cancel", "requeue", "hold", "cancel-pending"] | Act
@@ -119,7 +126,26 @@ class RunSection(Section):
             raise ValueError(f"kill_switch and save_switch are one file, {kill}: give each its own")
         if self.backend == "process" and not (self.pid_file or self.command):
             raise ValueError('backend = "process" needs pid_file or command')
+        process = self.backend is None and (self.pid_file or self.command)
+        backend = "process" if process else self.backend or ""
+        for key in (key for key in type(self).model_fields if key.startswith("on_")):
+            for action in getattr(self, key):
+                kind = action if isinstance(action, str) else action.kind
+                if fault := _IMPOSSIBLE.get((backend, kind)):
+                    raise ValueError(f"{key}: {fault}")
         return self
+
+
+_NO_QUEUE = 'a plain process has no queue, so {} cannot be done: write "cancel" or {{ exec = ["command"] }}'
+_IMPOSSIBLE = {
+    **{
+        ("process", kind): _NO_QUEUE.format(kind)
+        for kind in ("requeue", "requeue with exclude", "resubmit", "hold", "cancel-pending")
+    },
+    ("pbs", "requeue with exclude"): 'only a job of Slurm can leave nodes out: write "requeue"',
+    ("pbs", "resubmit"): 'scripts are submitted to Slurm alone: write { exec = ["qsub", "script"] }',
+}
+"""Actions that the batch system of a run cannot do, by that and by kind."""
 
 
 class QuotaCommand(Section):

@@ -29,7 +29,7 @@ from watchdogd.incidents.models import (
 )
 from watchdogd.plugin import SLOW, Result, Status
 from watchdogd.remediation import policy, stall_inquiry, suspects
-from watchdogd.remediation.models import EVIDENCE, Action, ActionRecord, ActionTask, Exclusion
+from watchdogd.remediation.models import DONE, EVIDENCE, Action, ActionRecord, ActionTask, Exclusion
 from watchdogd.remediation.policy import ActionRequest
 from watchdogd.remediation.stall_inquiry import StallInquiry
 
@@ -148,7 +148,7 @@ class RemediationContext:
             about,
             label="ACTION",
             facts=(*_reason(about), *(each.deed for each in records)),
-            advice=tuple(dict.fromkeys(way for each in told for way in each.advice(job_name))),
+            advice=tuple(dict.fromkeys(way for each in _in_turn(told) for way in each.advice(job_name))),
             upcoming=coming,
         )
 
@@ -187,6 +187,15 @@ def _reason(about: Incident | None) -> Iterator[str]:
     """Yield what was wrong, so that an action was taken, if that is still open."""
     if about is not None:
         yield f"because of: [{about.status.name}] {about.summary}"
+
+
+def _in_turn(records: Sequence[ActionRecord]) -> list[ActionRecord]:
+    """Return the records in the order in which their commands work.
+
+    A switch that was pressed is cleared before a job is started by hand, which would stop at once.
+    """
+    starts = any(each.state != DONE and each.action.kind in ("requeue", "resubmit") for each in records)
+    return sorted(records, key=lambda each: not (starts and each.state == DONE and each.stops_jobs))
 
 
 def _free(state: CheckState, incident: Incident) -> bool:

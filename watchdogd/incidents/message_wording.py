@@ -276,11 +276,15 @@ def outcome(
     return cut(heads, room - len(short)) + short
 
 
-def upcoming(actions: Sequence[NextAction]) -> str:
-    """Return what watchdogd will do, when if not at once, and what stops it; what it will not, and why."""
+def upcoming(actions: Sequence[NextAction], incidents: Sequence[int] = ()) -> str:
+    """Return what watchdogd will do, when if not at once, and what stops it; what it will not, and why.
+
+    `incidents`: those for which it is done, where others are in the message.
+    """
     will = ", then ".join(str(each) for each in actions if not each.refused)
     wont = "; ".join(f"{each.words}: {each.refused}" for each in actions if each.refused)
-    stops = " An acknowledgement or a silence stops that." if will else ""
+    which = f" of incident {' and '.join(map(str, incidents))}" if incidents else ""
+    stops = f" An acknowledgement{which} or a silence stops that." if will else ""
     parts = [f"watchdogd will {will}.{stops}" if will else "", f"It will not {wont}." if wont else ""]
     said = " ".join(filter(None, parts))
     return said if will else said.replace("It will", "watchdogd will", 1)

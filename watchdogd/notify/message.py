@@ -139,10 +139,15 @@ def _message(
         _others(group),
         worst.suspect,
     )
+    several = len(_numbers(group)) > 1
     parts = ["" if whole else fact, _promise(group), _answers(group, rules.command)]
-    parts.append(_account(worst, now, lines=40))
+    shown: set[str] = set()
+    parts.append(_account(worst, now, shown, lines=40, several=several))
     for event in group[1:SHOWN]:
-        parts += [f"[{word_of(event)}] {_fact(event, routes)}", _account(event, now, lines=8)]
+        parts += [
+            f"[{word_of(event)}] {_fact(event, routes)}",
+            _account(event, now, shown, lines=8, several=several),
+        ]
         if event.kind is EventKind.NOTICE:
             parts.append(_advice(event.advice, rules.command))
     parts.append("\n".join(_headline(event, routes) for event in group[SHOWN:]))
@@ -181,14 +186,23 @@ def _body(parts: Iterable[str]) -> str:
     return body if len(body) <= BODY_LIMIT else excerpt(body, 400, BODY_LIMIT)
 
 
-def _account(event: IncidentEvent, now: float, lines: int) -> str:
-    """Return since when it is so, the facts, the evidence and what was done."""
-    facts = [_when(event, now), *(fact for fact in map(one_line, event.facts) if fact not in event.summary)]
+def _account(event: IncidentEvent, now: float, shown: set[str], lines: int, *, several: bool) -> str:
+    """Return since when it is so, the facts, the evidence and what was done.
+
+    `shown`: evidence above it in the message, which is not repeated. `several`: incidents are in the message,
+    so that each is named by its number, by which it is acknowledged.
+    """
+    when = _when(event, now)
+    if several and event.incident and when:
+        when = f"Incident {event.incident.id}. {when}"
+    facts = [when, *(fact for fact in map(one_line, event.facts) if fact not in event.summary)]
     evidence = event.details or (event.incident.details if event.incident and not event.calm else "")
     parts = ["\n".join(fact for fact in facts if fact)]
     if event.notes:
         parts.append("\n".join(one_line(note) for note in event.notes[:20]))
-    if event.details.strip() or (evidence.strip() and event.kind is not EventKind.RESOLVED):
+    tells = event.details.strip() or (evidence.strip() and event.kind is not EventKind.RESOLVED)
+    if tells and evidence not in shown:
+        shown.add(evidence)
         parts.append(verbatim(excerpt(evidence, lines, lines * 150)))
     parts.append("\n".join(f"watchdogd did: {one_line(deed)}" for deed in event.done))
     return "\n\n".join(part for part in parts if part)
@@ -227,7 +241,9 @@ def _promise(group: Sequence[IncidentEvent]) -> str:
         known = will.get(each.words)
         if known is None or (known.limited and not each.limited):
             will[each.words] = each
-    return message_wording.upcoming(tuple(will.values())) if will else ""
+    several = len(_numbers(group)) > 1
+    whose = _numbers(event for event in group if event.upcoming) if several else ()
+    return message_wording.upcoming(tuple(will.values()), whose) if will else ""
 
 
 def _answers(group: Sequence[IncidentEvent], command: str) -> str:
@@ -316,8 +332,14 @@ def _watcher(rules: MessageRules, group: Sequence[IncidentEvent]) -> str:
         about = f"; incident {event.incident.id}" if event.incident else ""
         return f"Reported by {one_line(rules.name)}{host}{about}"
     about = f" {event.incident.subject}" if event.incident and event.incident.subject else ""
-    number = f", incident {event.incident.id}" if event.incident else ""
     verb = "Reported" if event.label == "ACTION" else "Seen"
+    numbers = _numbers(group)
+    if len(numbers) > 1:
+        more = "…" if len(numbers) > SHOWN else ""
+        return (
+            f"{verb} by {one_line(rules.name)}{host}; incidents {', '.join(map(str, numbers[:SHOWN]))}{more}"
+        )
+    number = f", incident {event.incident.id}" if event.incident else ""
     check = event.incident.check if event.incident else event.check
     return f"{verb} by {one_line(rules.name)}{host}; check {one_line(check + about, 200)}{number}"
 

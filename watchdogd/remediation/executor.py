@@ -183,7 +183,7 @@ def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
         if troubles:
             return ActionOutcome(said, ok=False, short=f"{short}, but {troubles[0]}")
         ends = unpolled_ends(run.backend, task.queue) if unheard and kind == "kill" else ()
-        return ActionOutcome(said, short=short, then=(*ends, _cleared(kind, run.name)))
+        return ActionOutcome(said, short=short, then=(*ends, _cleared(kind, run.name, run.backend)))
 
     return press
 
@@ -202,9 +202,10 @@ def unpolled_ends(backend: str, jobs: Iterable[Job]) -> tuple[Advice, ...]:
     )
 
 
-def _cleared(kind: str, run: str) -> Advice:
+def _cleared(kind: str, run: str, backend: str = "slurm") -> Advice:
     """Return how to take back that a switch was pressed."""
-    back = "To let its jobs run again:" if kind == "kill" else "To take it back:"
+    again = "To let it run again:" if backend == "process" else "To let its jobs run again:"
+    back = again if kind == "kill" else "To take it back:"
     return Advice(back, f"watchdogd {kind}-switch {shlex.quote(run)} --clear")
 
 

@@ -70,8 +70,6 @@ def cancel(task: ActionTask) -> ActionOutcome:
 def requeue(task: ActionTask) -> ActionOutcome:
     """End the run's job and have it start again under the same id, without suspect nodes if configured."""
     run, exclusion = run_of(task), task.record.action.exclusion
-    if run.backend == "process":
-        raise WatchdogError("a plain process has no queue to go back to: write cancel, or exec a command")
     if exclusion and run.backend != "slurm":
         raise WatchdogError('only a job of Slurm can leave nodes out: write "requeue" without exclude')
     return _tell_batch_system("requeue", task, run)

@@ -121,6 +121,11 @@ class ActionRecord:
         return self.state != BEGUN
 
     @property
+    def stops_jobs(self) -> bool:
+        """Return True for a kill switch: while it is set, each job of the run stops as it starts."""
+        return self.action.kind == "kill-switch"
+
+    @property
     def weight(self) -> tuple[bool, bool]:
         """Sort key of outcomes, the heaviest first: failures, and among those the ones that change a job."""
         return self.state == DONE, self.action.harmless
