@@ -61,6 +61,7 @@ from watchdogd.plugins.job_liveness.job_history import (
     ended_jobs,
     job_name_of,
     living_jobs,
+    note_deed,
 )
 from watchdogd.plugins.job_liveness.liveness_wording import LivenessLimits, RunSituation, jobs_are
 from watchdogd.plugins.job_liveness.restarts import (
@@ -192,8 +193,16 @@ def judge(
     jobs = living_jobs(run, snapshot, history)
     endings = ended_jobs(run, snapshot, jobs)
     history = advance(
-        history, jobs, endings, pressed, attempts=snapshot.attempts, looked_at=snapshot.taken_at, now=now
+        history,
+        jobs,
+        endings,
+        pressed,
+        attempts=snapshot.attempts,
+        stalled_at=_stalled_at(run, now),
+        looked_at=snapshot.taken_at,
+        now=now,
     )
+    history = note_deed(history, run)
     history = add_post_mortems(history, post_mortem_of, absent_after=limits.absent_after, now=now)
     situation = RunSituation(run, snapshot, jobs, pressed, limits, now)
     if run.finished:
@@ -211,11 +220,19 @@ def judge(
     return history, results
 
 
+def _stalled_at(run: Run, now: float) -> float | None:
+    """Return since when the run has made no progress, as its other checks know, if it should make some."""
+    if run.progress is None or not run.progress.stalled:
+        return None
+    return now if run.progress.at is None else run.progress.at
+
+
 def _counted(result: Result, situation: RunSituation, history: JobHistory) -> Result:
     """Add the run's jobs, in numbers and in a word, to the result about the run."""
     metrics, left = _metrics(situation), situation.time_left
     numbers = {name: metric.value for name, metric in metrics.items()}
-    cancelled = result.kind == "gone" and history.last is not None and history.last.cancelled_by
+    by = history.deed or (history.last and history.last.cancelled_by)
+    cancelled = result.kind == "gone" and by
     wrong = result.status is Status.CRITICAL or bool(cancelled)
     state = state_of(numbers, stalled=False, wrong=wrong)
     state = "finished" if situation.run.finished else state

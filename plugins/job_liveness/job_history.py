@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from watchdogd.batch.models import WAITING_STATES, Ending, Job, Snapshot
+from watchdogd.batch.run_models import JobDeed
 from watchdogd.checks import working_job
 from watchdogd.plugin import Run
 from watchdogd.plugins.job_liveness.postmortem import PostMortem, Remains
@@ -42,7 +43,10 @@ class KillSwitch:
 
 @dataclass(frozen=True, slots=True)
 class ObservedJob:
-    """Job as last seen alive; `since` is when its present state was first seen."""
+    """Job as last seen alive; `since` is when its present state was first seen.
+
+    `stalled_at`: since when it has made no progress, if it should make some.
+    """
 
     id: str
     state: str
@@ -51,6 +55,7 @@ class ObservedJob:
     started_at: float | None = None
     nodes: str = ""
     user: str = ""
+    stalled_at: float | None = None
 
     @property
     def ran(self) -> bool:
@@ -78,6 +83,7 @@ class JobHistory:
     `faults`: number of rounds for which the verdict on the run has been a fault; unknown ones do not count.
     `late`: its first job was seen only after it had been reported as never seen, and no fault came since.
     `post_mortems`: what is known of the work and the cause of bad ends, by key.
+    `deed`: by what watchdogd ended the last job, if it did.
     """
 
     taken_until: float
@@ -102,6 +108,7 @@ class JobHistory:
     faults: int = 0
     late: bool = False
     post_mortems: Mapping[str, PostMortem] = field(default_factory=dict)
+    deed: JobDeed | None = None
 
     @property
     def last(self) -> Ending | None:
@@ -180,13 +187,15 @@ def advance(
     switch: KillSwitch | None,
     *,
     attempts: Sequence[Ending] = (),
+    stalled_at: float | None = None,
     looked_at: float,
     now: float,
 ) -> JobHistory:
     """Return the state after a look: `jobs` were alive and had `endings` at `looked_at`.
 
-    `switch` is the kill switch as seen `now`. `attempts` are ends of earlier attempts of live jobs, as far as
-    this look shows them. One look may serve several rounds; it then counts only once.
+    `stalled_at`: since when they have made no progress, if they should. `switch` is the kill switch as seen
+    `now`. `attempts` are ends of earlier attempts of live jobs, as far as this look shows them. One look may
+    serve several rounds; it then counts only once.
     """
     here = {job.raw_id for job in jobs}  # a COMPLETING job has an end but is alive: reported once it is gone
     fresh = _fresh(history, [end for end in endings if end.raw_id not in here])
@@ -194,7 +203,7 @@ def advance(
         history = _cleared(history, jobs, fresh)
     history = _completed(history, endings)
     history = _taken_in(history, fresh, silent=switch is not None or history.resting)
-    history = _seen(history, jobs, looked_at)
+    history = _seen(history, jobs, looked_at, stalled_at)
     tries = {end_key(end): end for end in (*history.tries, *attempts) if end.raw_id in here}
     history = dataclasses.replace(history, tries=tuple(sorted(tries.values(), key=_order))[-ENDS_KEPT:])
     if switch is not None:
@@ -228,6 +237,31 @@ def add_post_mortems(
         for name, remains in wanted.items()
     }
     return dataclasses.replace(history, post_mortems=post_mortems)
+
+
+def note_deed(history: JobHistory, run: Run) -> JobHistory:
+    """Note by what watchdogd ended the last job of a run.
+
+    Once that was judged twice it stays, since actions are remembered for a day only.
+    """
+    if history.absent_since is None:
+        return dataclasses.replace(history, deed=None)
+    if history.gone >= 2:
+        return history
+    lost = max(history.lost.values(), key=lambda each: each.ran, default=None)
+    deed = None
+    if lost is not None and lost.ran:
+        deed = run.deed("cancel", lost.started_at, lost.seen_at, history.absent_since)
+    elif history.last is not None:
+        deed = deed_of(run, history.last)
+    return dataclasses.replace(history, deed=deed)
+
+
+def deed_of(run: Run, end: Ending) -> JobDeed | None:
+    """Return by what watchdogd ended a job, or None: somebody else did, or it ended by itself."""
+    if end.ended_at is None or end.started_at is None:
+        return None
+    return run.deed("cancel", end.started_at, end.ended_at, end.ended_at + CLOCK_SLACK)
 
 
 def _fresh(history: JobHistory, endings: Sequence[Ending]) -> tuple[Ending, ...]:
@@ -293,7 +327,7 @@ def _taken_in(history: JobHistory, fresh: Sequence[Ending], *, silent: bool) -> 
     return dataclasses.replace(history, ends=ends, unreported=unreported, taken=taken, taken_until=until)
 
 
-def _seen(history: JobHistory, jobs: Sequence[Job], now: float) -> JobHistory:
+def _seen(history: JobHistory, jobs: Sequence[Job], now: float, stalled_at: float | None) -> JobHistory:
     """Update which jobs are alive, were requeued, or vanished without an end."""
     here = {job.raw_id: job for job in jobs[:LIVES_KEPT]}
     over = {end.raw_id for end in history.ends}
@@ -305,7 +339,10 @@ def _seen(history: JobHistory, jobs: Sequence[Job], now: float) -> JobHistory:
     }
     return dataclasses.replace(
         history,
-        observed={raw_id: _observe(history.observed.get(raw_id), job, now) for raw_id, job in here.items()},
+        observed={
+            raw_id: _observe(history.observed.get(raw_id), job, now, stalled_at)
+            for raw_id, job in here.items()
+        },
         lost=dict(list(lost.items())[-LIVES_KEPT:]),
         requeued={
             raw_id: seen_job
@@ -318,9 +355,9 @@ def _seen(history: JobHistory, jobs: Sequence[Job], now: float) -> JobHistory:
     )
 
 
-def _observe(before: ObservedJob | None, job: Job, now: float) -> ObservedJob:
+def _observe(before: ObservedJob | None, job: Job, now: float, stalled_at: float | None) -> ObservedJob:
     since = before.since if before is not None and before.state == job.state else now
-    return ObservedJob(job.id, job.state, since, now, job.started_at, job.nodes, job.user)
+    return ObservedJob(job.id, job.state, since, now, job.started_at, job.nodes, job.user, stalled_at)
 
 
 def _requeued(before: ObservedJob, job: Job) -> bool:

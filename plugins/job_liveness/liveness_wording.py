@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from watchdogd.batch import commands, pending_reasons, slurmtext
 from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES, Ending, Job, Snapshot
 from watchdogd.batch.pending_reasons import Wait
-from watchdogd.batch.run_models import SURE
+from watchdogd.batch.run_models import SURE, JobDeed
 from watchdogd.checks.node_checks import leave_out
 from watchdogd.checks.working_job import as_owner
 from watchdogd.plugin import Advice, Result, Run, Suspect
@@ -147,13 +147,16 @@ def describe_end(end: Ending) -> str:
     return f"{fate(end, PostMortem())}{at}{on_nodes(end.nodes)}"
 
 
-def fate(end: Ending, found: PostMortem) -> str:
+def fate(end: Ending, found: PostMortem, deed: JobDeed | None = None) -> str:
     """Return an end for a first line: how, after how long, and why or where.
 
     Examples: `job 4711 FAILED (exit 1) after 7h: GPU out of memory on rank 12, node n3`; `job 329 cancelled
-    by its owner alice after 21s`.
+    by its owner alice after 21s`. `deed`: by what watchdogd ended it.
     """
     after = f" after {age(end.lasted)}" if end.lasted is not None else " before it started"
+    if deed:
+        why = f": {found.cause}" if found.cause else ""
+        return f"job {end.id} cancelled by watchdogd (incident {deed.incident}){after}{why}"
     owner = "its owner " if end.cancelled_by_owner else ""
     how = f"cancelled by {owner}{end.cancelled_by}" if end.cancelled_by else _PLAIN.get(end.how, end.how)
     line, cause = f"job {end.id} {how}{after}", "" if end.cancelled_by else found.cause

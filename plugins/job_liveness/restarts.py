@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from watchdogd.batch.models import Ending, Job
 from watchdogd.plugin import Advice, Result, Status, critical, notice, ok
-from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob
+from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob, deed_of
 from watchdogd.plugins.job_liveness.liveness_wording import (
     RunSituation,
     accusing,
@@ -128,8 +128,11 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
     """
     loop = _loop(situation, history)
     for job in situation.jobs:
-        if job.raw_id in history.requeued and not loop and not _planned(situation, history, job):
-            yield _requeue(situation, history, job, history.requeued[job.raw_id])
+        seen_job = history.requeued.get(job.raw_id)
+        if seen_job and not loop and not _planned(situation, history, job):
+            times = seen_job.started_at, seen_job.seen_at, situation.snapshot.taken_at
+            if situation.run.deed("requeue", *times) is None:  # its own report says that it did it
+                yield _requeue(situation, history, job, seen_job)
     if history.gone >= 2:
         return
     takes_over = "went on as" if situation.running else "goes on as"
@@ -141,7 +144,10 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
             left = history.post_mortem_at(end)
             facts = (waiting, left.work, describe_end(end), end.reason)
             yield accusing(
-                notice(f"{fate(end, left)}, {next_one}").saying(*facts), end, left, situation.snapshot.backend
+                notice(f"{fate(end, left, deed_of(situation.run, end))}, {next_one}").saying(*facts),
+                end,
+                left,
+                situation.snapshot.backend,
             )
     for seen_job in lost_jobs(situation, history).values():
         why = situation.snapshot.endings_trouble or "accounting has no end of it"

@@ -361,18 +361,18 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     """Report how it is gone. Whoever cancelled its last job does not want another one in its place."""
     last = history.last
     finish = _finish(situation.run, done=last is not None and last.well)
-    seen, found = situation.ago(_lost_at(history)), _lost_post_mortem(history)
-    gone = critical(f"crashed: {found.cause}" if found.cause else f"gone, last seen {seen} ago")
-    gone = gone.dated(_lost_at(history))
+    found = _lost_post_mortem(history)
+    gone = _lost(situation, history, found.cause).dated(_lost_at(history))
     if situation.process:
         told = gone.saying(_lost_line(situation, history), found.work)
         return told.saying(advice=[*_restart(found, Advice("Start it again.")), finish]).triggers("on_gone")
     if last is None or any(seen_job.ran for seen_job in history.lost.values()):
         doubt = situation.snapshot.endings_trouble or "accounting has no end of it"
-        gone = gone if found.cause else replace(gone, summary=f"{gone.summary}, not known how it ended")
+        known = found.cause or history.deed
+        gone = gone if known else replace(gone, summary=f"{gone.summary}, not known how it ended")
         facts = (_lost_line(situation, history), doubt, found.work, *_last_lines(history))
-        known = () if situation.snapshot.endings_trouble else tuple(history.lost)
-        again = _submitted(situation, known[-1] if known else "")
+        ids = () if situation.snapshot.endings_trouble else tuple(history.lost)
+        again = _submitted(situation, ids[-1] if ids else "")
         advice = (*_restart(found, again), finish)
         return gone.saying(*facts, advice=advice).triggers("on_gone")
     again = _submitted(situation, last.raw_id)
@@ -386,9 +386,10 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
         return told if last.ended_at is None else told.dated(last.ended_at)
     found = history.post_mortem_at(last)
     facts = ("nothing else runs or waits", found.work, *_last_lines(history))
-    if last.cancelled_by:
-        say = warning if last.cancelled_by_owner else critical
-        told = say(fate(last, found)).saying(*facts, advice=[again, finish])
+    if history.deed or last.cancelled_by:
+        say = warning if history.deed or last.cancelled_by_owner else critical
+        first = _restart(found, again) if history.deed else (again,)
+        told = say(fate(last, found, history.deed)).saying(*facts, advice=[*first, finish])
         return told if last.ended_at is None else told.dated(last.ended_at)
     doubt = "" if last.complete else situation.snapshot.endings_trouble or "accounting has no end of it"
     unsure = f"not known who cancelled it: {doubt}" if doubt and last.state == "CANCELLED" else ""
@@ -397,6 +398,18 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
         told if last.ended_at is None else told.dated(last.ended_at), last, found, situation.snapshot.backend
     )
     return gone.triggers("on_gone")
+
+
+def _lost(situation: RunSituation, history: JobHistory, cause: str) -> Result:
+    """Report a run that is gone and whose end nobody recorded: by whom, after what, by which cause."""
+    lost = max(history.lost.values(), key=lambda each: each.ran, default=None)
+    because = f": {cause}" if cause else ""
+    if history.deed:
+        return warning(f"ended by watchdogd (cancel, incident {history.deed.incident}){because}")
+    ago = because or f", last seen {situation.ago(_lost_at(history))} ago"
+    if lost and lost.stalled_at is not None:  # it did not run into an error, whoever ended it
+        return critical(f"gone after a stall of {age(max(lost.seen_at - lost.stalled_at, 0.0))}{ago}")
+    return critical(f"crashed{because}" if cause else f"gone{ago}")
 
 
 def _submitted(situation: RunSituation, raw_id: str) -> Advice:

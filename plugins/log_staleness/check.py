@@ -62,8 +62,9 @@ from typing import Any, Literal
 
 from watchdogd import units
 from watchdogd.batch import commands
+from watchdogd.batch.run_models import JobDeed
 from watchdogd.checks.causes import explains, first_fixes
-from watchdogd.checks.working_job import as_owner, working
+from watchdogd.checks.working_job import Working, as_owner, working
 from watchdogd.plugin import (
     Advice,
     Chart,
@@ -133,6 +134,13 @@ def _advised(result: Result, run: Run, job: Job, *, cause: str = "", stacks: boo
     if result.kind == "over":
         more.append(end)
     return result.saying(advice=[*helps, *more])
+
+
+def _deed(run: Run | None, works: Working, log: RunLog, now: float) -> JobDeed | None:
+    """Return by what watchdogd ended the job that was judged before, if none works now."""
+    if run is None or not works.absent:
+        return None
+    return run.deed("requeue" if works.waits else "cancel", log.job.work.begun, now, now)
 
 
 def _unread_log(error: OSError) -> Advice:
@@ -217,7 +225,7 @@ def log_staleness(
     after.signs = run.signs if run else ()
     after.stale_after = None if stale_after == "auto" else stale_after
     process = run is not None and run.backend == "process"
-    look = Look(log, works, after, now, process=process)
+    look = Look(log, works, after, now, process=process, deed=_deed(run, works, after, now))
     main, *others = judge(look, Limits(stale_after, grace, progress), wishes)
     if run and works.job:
         cause = after.told.cause.cause.kind if after.told.cause else ""

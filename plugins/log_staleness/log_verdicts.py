@@ -14,7 +14,6 @@ from watchdogd.units import age, local_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from watchdogd.checks.working_job import Working
     from watchdogd.plugins.log_staleness.new_lines import Wanted
     from watchdogd.plugins.log_staleness.run_log import RunLog
     from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
@@ -31,7 +30,7 @@ def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
     """Report the stall first, then everything else."""
     log, state = look.log, look.state
     if state.excuse:
-        yield from _not_judged(log, state)
+        yield from _not_judged(look)
         return
     if not look.pattern and not log.beats:
         yield ok("not judged: no log is configured, and no Guard has told its step")
@@ -54,24 +53,28 @@ def _numbers(log: RunLog) -> dict[str, bool]:
     return {"loss": bool(log.told.loss), "pace": bool(log.curves.pace), "skips": bool(log.told.skips)}
 
 
-def _not_judged(log: RunLog, state: Working) -> Iterator[Result]:
+def _not_judged(look: Look) -> Iterator[Result]:
     """Report OK for all subjects; problems of a job that is over end without a message of their own.
 
     The details are the last lines of the log, as evidence for job_liveness, which reports how the job ended
     and why.
     """
+    log, state = look.log, look.state
+    closed, by = state.closed, " by watchdogd" if look.deed else ""
+    if look.deed and not state.waits and state.absent:
+        closed = f"its {'process was ended' if look.process else 'job was cancelled'}{by}"
     line = f"not judged: {state.excuse}"
     said = ok(line, details=log_wording.evidence(log))
     said = replace(said, progress=log_wording.how_far(log))
     if state.waits and state.waits == log.job.ended:
-        requeued = f"job {state.waits} was requeued"
+        requeued = f"job {state.waits} was requeued{by}"
         yield said.ending(requeued, "waits to start", timed=False, recovered=False)
     else:
-        yield said.ending(state.closed, recovered=False)
+        yield said.ending(closed, recovered=False)
     spoken = [SUBJECTS[name] for name, told in _numbers(log).items() if told]
     for subject in [*spoken, *(["must_not_see"] if log.told.forbidden else [])]:
         other = Result(Status.OK, line, subject=subject, quiet=True)
-        yield other.ending(state.closed, recovered=False)
+        yield other.ending(closed, recovered=False)
 
 
 def _unread(log: RunLog) -> Iterator[Result]:

@@ -16,6 +16,7 @@ from watchdogd.units import age, local_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from watchdogd.batch.run_models import JobDeed
     from watchdogd.checks.working_job import Working
     from watchdogd.plugins.log_staleness.learned_rhythm import Limit, LogState
     from watchdogd.plugins.log_staleness.run_log import HungJob, RunLog
@@ -91,7 +92,7 @@ class Allowance:
 class Look:
     """Look to be judged: the log's pattern (empty: none), the job, and what is known of it `now`.
 
-    `process`: the job is a plain process.
+    `process`: the job is a plain process. `deed`: by what watchdogd ended the job before.
     """
 
     pattern: str
@@ -99,6 +100,7 @@ class Look:
     log: RunLog
     now: float
     process: bool = False
+    deed: JobDeed | None = None
 
     @property
     def begin(self) -> float:

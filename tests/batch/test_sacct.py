@@ -81,7 +81,7 @@ def test_completed() -> None:
     ("state", "code", "how"),
     [
         ("FAILED", "3:0", "FAILED (exit 3)"),
-        ("FAILED", "0:9", "FAILED by signal 9"),
+        ("FAILED", "0:9", "FAILED by SIGKILL"),
         ("FAILED", "0:53", "FAILED, since its output file (--output, --error) could not be opened"),
         ("TIMEOUT", "0:0", "TIMEOUT"),
         ("OUT_OF_MEMORY", "0:125", "OUT_OF_MEMORY"),
@@ -90,7 +90,7 @@ def test_completed() -> None:
         ("PREEMPTED", "0:0", "PREEMPTED"),
         ("CANCELLED by 1002", "0:0", "CANCELLED by 1002"),
         ("CANCELLED by 0", "0:15", "CANCELLED by 0"),
-        ("CANCELLED+", "0:15", "CANCELLED by signal 15"),
+        ("CANCELLED+", "0:15", "CANCELLED by SIGTERM"),
     ],
 )
 def test_how_it_ended(state: str, code: str, how: str) -> None:
@@ -127,9 +127,9 @@ STEPS = [
     ("FAILED", "134:0", [("0", "FAILED", "0:6"), ("1", "OUT_OF_MEMORY", "0:125")],
      "FAILED (exit 134; step 1: OUT_OF_MEMORY)"),
     ("FAILED", "134:0", [("0", "FAILED", "0:6"), ("1", "CANCELLED", "0:15")],
-     "FAILED (exit 134; step 0: FAILED by signal 6)"),
+     "FAILED (exit 134; step 0: FAILED by SIGABRT)"),
     ("FAILED", "77:0", [("batch", "FAILED", "77:0"), ("0", "CANCELLED", "0:6")],
-     "FAILED (exit 77; step 0: CANCELLED by signal 6)"),
+     "FAILED (exit 77; step 0: CANCELLED by SIGABRT)"),
     ("FAILED", "77:0", [("0", "CANCELLED", "0:15")], "FAILED (exit 77)"),
     ("TIMEOUT", "0:0", [("batch", "CANCELLED", "0:15"), ("0", "OUT_OF_MEMORY", "0:125")],
      "TIMEOUT (step 0: OUT_OF_MEMORY)"),

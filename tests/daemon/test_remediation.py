@@ -162,6 +162,9 @@ def test_a_hang_from_evidence_to_the_end_of_the_process(place: Place) -> None:
     assert not any("set by" in line for line in place.told), "what it pressed is its own action alone"
     assert place.training.wait(240) == -signal.SIGTERM
     assert "SIGTERM is sent to" in place.about("cancel")[0]
+    with assembled(place.home, begin(place)) as parts:
+        place.rounds(parts, "ended by watchdogd (cancel, incident 1)")
+    assert not any(word in line for line in place.told for word in ("crashed", "gone"))
 
 
 def test_once_an_incident_also_after_a_restart(place: Place) -> None:

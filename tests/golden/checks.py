@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 from watchdogd.batch.models import Ending, Job, Snapshot
+from watchdogd.batch.run_models import JobDeed
 from watchdogd.batch.sinfo import SlurmNode
 from watchdogd.checks import free_space, node_checks
 from watchdogd.checks.checkpoint_inventory import Cadence
@@ -203,6 +204,24 @@ def job_liveness() -> Said:
         "a process that is gone",
         liveness(here, {"backend": "process", "endings": None}, run=process, absent_after=0.0)[""],
     )
+    deed = (JobDeed("cancel", 6, START + 80),)
+    by_us = {"endings": (end(**{**cancelled, "ended_at": START + 90}, cancelled_by="alice"),)}
+    yield (
+        "cancelled by watchdogd",
+        liveness(runs, by_us, run=replace(RUN, deeds=deed), cause="GPU out of memory")[""],
+    )
+    over = {"backend": "process", "endings": None}
+    yield (
+        "a process that watchdogd ended",
+        liveness(here, over, run=replace(process, deeds=deed), cause="GPU out of memory", absent_after=0.0)[
+            ""
+        ],
+    )
+    stalls = replace(process, progress=Progress(stalled=True, at=START - 240))
+    yield (
+        "gone after a stall",
+        liveness(here, over, run=stalls, cause="GPU out of memory", absent_after=0.0)[""],
+    )
     yield "finished, or out of jobs", liveness(runs, {"endings": (end(state="COMPLETED", exit_code=0),)})[""]
     again = {"jobs": (job("330", submitted_at=LATER - 120, started_at=LATER),)}
     yield "runs", liveness(again, begin=LATER)[""]
@@ -300,7 +319,8 @@ def lines(folder: Path, text: str, *, minutes: float = 0, **wanted: Any) -> dict
     signs = wanted.pop("signs", ())
     name = wanted.pop("name", RUN.name)
     backend = wanted.pop("backend", "slurm")
-    run = replace(RUN, name=name, job_name=name, signs=signs, backend=backend)
+    deeds = wanted.pop("deeds", ())
+    run = replace(RUN, name=name, job_name=name, signs=signs, backend=backend, deeds=deeds)
     looks = min(int(minutes), 12)
     told_of = [(jobs, line, MINUTE) for line in text.splitlines()]
     told_of += [(jobs, "", MINUTE * minutes / max(looks, 1))] * looks
@@ -340,6 +360,13 @@ def log(folder: Path) -> Said:
     waiting = waits("329", "BeginTime")
     hung: dict[str, Any] = {"minutes": 4, "begin": LATER}
     yield "its job was requeued", lines(folder, STEPS, **hung, later=[((), ""), ((waiting,), "")])[""]
+    requeued: dict[str, Any] = {"deeds": (JobDeed("requeue", 7, LATER + 12.5 * MINUTE),)}
+    yield (
+        "watchdogd requeued its job",
+        lines(folder, STEPS, **hung, **requeued, later=[((), ""), ((waiting,), "")])[""],
+    )
+    cancelled: dict[str, Any] = {"deeds": (JobDeed("cancel", 7, LATER + 12.5 * MINUTE),)}
+    yield "watchdogd cancelled its job", lines(folder, STEPS, **hung, **cancelled, later=[((), "")] * 2)[""]
     newer = job("330", started_at=LATER + 13 * MINUTE)
     steps = [((newer,), line) for line in STEPS.splitlines()[:2]]
     yield "the next job makes progress", lines(folder, STEPS, **hung, later=[((), ""), *steps])[""]

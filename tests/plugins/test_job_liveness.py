@@ -13,7 +13,19 @@ import pytest
 
 from tests.plugins.words import commands_of, text_of
 from watchdogd.batch.models import Ending, Job, Snapshot
-from watchdogd.plugin import STOPPED, SWITCH_LEFT, Advice, Plugin, Progress, Recovery, Result, Run, Status
+from watchdogd.batch.run_models import JobDeed
+from watchdogd.plugin import (
+    CANCELLED,
+    STOPPED,
+    SWITCH_LEFT,
+    Advice,
+    Plugin,
+    Progress,
+    Recovery,
+    Result,
+    Run,
+    Status,
+)
 from watchdogd.plugins.job_liveness.check import job_liveness
 from watchdogd.system.account import user_name
 
@@ -519,7 +531,7 @@ def test_silent_accounting_is_named(watch: Watch) -> None:
         ({"state": "TIMEOUT", "exit_code": 0}, "TIMEOUT (its time limit) after"),
         ({"state": "OUT_OF_MEMORY", "exit_code": 0, "signal": 125}, "OUT_OF_MEMORY after"),
         ({"state": "CANCELLED", "exit_code": 0, "cancelled_by": "bob"}, "cancelled by bob"),
-        ({"state": "FAILED", "exit_code": 0, "signal": 9}, "FAILED by signal 9"),
+        ({"state": "FAILED", "exit_code": 0, "signal": 9}, "FAILED by SIGKILL"),
         ({"state": "CANCELLED", "exit_code": None, "signal": None, "started_at": None}, "before it started"),
     ],
 )
@@ -528,6 +540,102 @@ def test_how_it_ended(watch: Watch, fields: dict[str, Any], words: str) -> None:
     result = the(watch.look(ends=(end(at=START + 90, **fields),)))
     assert result.status is Status.CRITICAL
     assert words in text_of(result)
+
+
+def deeds(watch: Watch, *found: JobDeed) -> None:
+    """What watchdogd did to the run's jobs lately."""
+    watch.run = dataclasses.replace(watch.run, deeds=found)
+
+
+def test_what_watchdogd_itself_cancelled_is_no_crash_and_nobodys_doing_else(watch: Watch) -> None:
+    watch.look(job())
+    deeds(watch, JobDeed("cancel", 21, watch.now + 30))
+    ends = (end(at=watch.now + 32, state="CANCELLED", exit_code=0, cancelled_by="alice"),)
+    gone = the(watch.look(ends=ends))
+    assert (gone.status, gone.kind, gone.trigger) == (Status.WARNING, CANCELLED, "")
+    assert gone.summary == "job 88 cancelled by watchdogd (incident 21) after 6m32s"
+    assert gone.run_state == "gone"
+    watch.look(ends=ends)
+    deeds(watch)  # what was done is remembered for a day, what ended so for as long as it is gone
+    assert the(watch.look(ends=ends, after=2 * 86400)).summary == gone.summary
+    runs = the(watch.look(job("90", started_at=watch.now)))
+    assert runs.status is Status.OK
+    failed = the(watch.look(ends=(*ends, end("90", at=watch.now + 30, started_at=watch.now))))
+    assert failed.status is Status.CRITICAL
+    assert failed.summary.startswith("job 90 FAILED (exit 3)")
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        JobDeed("cancel", 21, START - 400),  # the job started after that
+        JobDeed("cancel", 21, START + 200),  # it had ended before
+        JobDeed("requeue", 21, START + 80),
+    ],
+)
+def test_what_watchdogd_did_at_another_time_ended_no_other_job(watch: Watch, deed: JobDeed) -> None:
+    watch.look(job())
+    deeds(watch, deed)
+    gone = the(watch.look(ends=(end(at=START + 90),)))
+    assert (gone.status, gone.summary) == (Status.CRITICAL, "job 88 FAILED (exit 3) after 6m30s")
+
+
+def test_a_job_that_went_on_for_long_ended_for_its_own_reason(watch: Watch) -> None:
+    watch.look(job())
+    deeds(watch, JobDeed("cancel", 21, watch.now + 30))
+    watch.look(job(), after=1200)
+    gone = the(watch.look(ends=(end(at=watch.now + 30),)))
+    assert gone.status is Status.CRITICAL
+    assert gone.summary.startswith("job 88 FAILED (exit 3)")
+
+
+def test_of_a_job_that_watchdogd_cancelled_and_the_next_took_over_nobody_else_is_said_to_have_done_it(
+    watch: Watch,
+) -> None:
+    watch.look(job(), waiting())
+    deeds(watch, JobDeed("cancel", 21, watch.now + 30))
+    ends = (end(at=watch.now + 32, state="CANCELLED", exit_code=0, cancelled_by="alice"),)
+    (said,) = notices(watch.look(job("89", started_at=watch.now + 40), ends=ends))
+    assert said.startswith("job 88 cancelled by watchdogd (incident 21) after 6m32s, went on as job 89\n")
+
+
+def test_a_requeue_by_watchdogd_is_reported_by_its_own_report_alone(watch: Watch) -> None:
+    watch.look(job())
+    deeds(watch, JobDeed("requeue", 21, watch.now + 30))
+    assert notices(watch.look(waiting("88", "BeginTime"))) == []
+    watch.look(job(started_at=watch.now + 30))
+    assert len(notices(watch.look(waiting("88", "BeginTime")))) == 1, "the next one is somebody else's"
+
+
+@pytest.mark.parametrize("raised", [True, False])
+def test_how_a_process_ended_that_hung(watch: Watch, left: Path, raised: bool) -> None:
+    """Nobody knows what ended a process; one that hung did not run into an error as it ended."""
+    (left / "main_log.txt").write_text(
+        "iteration 7/9000 | lm loss: 2.3\n" + "Traceback (most recent call last):\nKeyError: 'x'\n" * raised
+    )
+    os.utime(left / "main_log.txt", (START + 55, START + 55))
+    watch.parameters |= {"log": str(left / "main_log*")}
+    why = ": error in the program (KeyError: 'x')" if raised else ""
+    process = job("4711", name="run-17", nodes="ws1", time_limit=None, ends_at=None)
+    here: dict[str, Any] = {"backend": "process", "ends": None, "users": frozenset[str]()}
+
+    def gone(**run: Any) -> Result:
+        watch.memory = {}
+        watch.run = Run("run-17", "run-17", backend="process", pid_file="/run/train.pid", **run)
+        watch.look(process, **here)
+        return the(watch.look(**here))
+
+    hung = gone(progress=Progress(stalled=True, at=watch.now - 180))
+    assert hung.status is Status.CRITICAL
+    assert hung.summary == f"gone after a stall of 4m{why or ', last seen 1m ago'}"
+    assert (hung.kind, hung.trigger) == ("gone", "on_gone")
+    ours = gone(progress=Progress(stalled=True, at=watch.now), deeds=(JobDeed("cancel", 21, watch.now + 90),))
+    assert (ours.status, ours.kind) == (Status.WARNING, CANCELLED)
+    assert ours.summary == f"ended by watchdogd (cancel, incident 21){why}"
+    fixed = "Correct the error in the program first: it would fail again."
+    assert [each.sentence for each in ours.advice][:-1] == [fixed] * raised + ["Start it again."]
+    crashed = gone(progress=Progress(stalled=False, at=watch.now))
+    assert crashed.summary == (f"crashed{why}" if raised else "gone, last seen 1m ago")
 
 
 def test_what_may_be_requeued_is_given_time(watch: Watch) -> None:
@@ -943,7 +1051,7 @@ def test_a_job_that_comes_again_by_plan_is_no_restart(watch: Watch, accounted: s
     ("attempt", "estimate", "said"),
     [
         ({"state": "FAILED", "exit_code": 7}, PERIOD, "FAILED (exit 7), waits to start"),
-        ({"state": "COMPLETED", "exit_code": 0, "signal": 9}, PERIOD, "by signal 9"),
+        ({"state": "COMPLETED", "exit_code": 0, "signal": 9}, PERIOD, "by SIGKILL"),
         (None, 120.0, ", waits to start"),  # Slurm's own delay after a requeue
         (None, None, ", waits to start"),
         (

@@ -212,12 +212,12 @@ class TestEnded:
 
     def test_a_signal(self, slurm: Cluster) -> None:
         job_id = submit(slurm, "kill -9 $$", name="killed")
-        assert end_of(job_id, "killed").how == "FAILED by signal 9"
+        assert end_of(job_id, "killed").how == "FAILED by SIGKILL"
 
     def test_a_step_that_tells_more_than_its_job(self, slurm: Cluster) -> None:
         crash = "srun --ntasks=1 bash -c 'ulimit -c 0; kill -ABRT $$'"
         job_id = submit(slurm, f"{crash}\nexit 77", name="aborted")
-        told = "FAILED (exit 77; step 0: CANCELLED by signal 6)"
+        told = "FAILED (exit 77; step 0: CANCELLED by SIGABRT)"
         wait_until(lambda: end_of(job_id, "aborted").how == told, 60, "accounting has its step")
 
     def test_accounting_knows_a_name_with_quotes(self, slurm: Cluster) -> None:

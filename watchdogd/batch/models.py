@@ -6,6 +6,7 @@ Times are seconds since the epoch; None: not reported.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -177,11 +178,11 @@ class Ending:
 
     @property
     def _by(self) -> str:
-        """Return ` by bob`, ` by signal 9`, or empty."""
+        """Return ` by bob`, ` by SIGKILL`, or empty."""
         if self.cancelled_by:
             return f" by {self.cancelled_by}"
         real = self.signal is not None and 0 < self.signal <= 64  # 125 is Slurm's own code: out of memory
-        return f" by signal {self.signal}" if real and not self.exit_code else ""
+        return f" by {_signal_name(self.signal or 0)}" if real and not self.exit_code else ""
 
     @property
     def lasted(self) -> float | None:
@@ -194,6 +195,13 @@ class Ending:
     def own(self) -> bool:
         """Return whether it is one of watchdogd's own links and drop-in jobs."""
         return self.comment.startswith(OWN_MARK)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 @dataclass(frozen=True)

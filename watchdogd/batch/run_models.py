@@ -99,6 +99,24 @@ class Suspect:
     pid: int | None = None
 
 
+HEEDS = 900.0
+"""Seconds for which an end counts as watchdogd's doing after it asked for it: a job may save first."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDeed:
+    """What watchdogd did to the job of a run for an `incident`: `action` is cancel or requeue."""
+
+    action: str
+    incident: int
+    at: float
+
+    def ended(self, action: str, started_at: float | None, alive_at: float, gone_at: float) -> bool:
+        """Return whether it ended a job in this way, which was last seen `alive_at` and not at `gone_at`."""
+        before = started_at is None or started_at <= self.at
+        return self.action == action and before and alive_at - HEEDS <= self.at <= gone_at
+
+
 @dataclass(frozen=True)
 class Run:
     """Run that a check is about.
@@ -106,7 +124,7 @@ class Run:
     The kill switch is set where a file exists at `kill_switch`, as configured, or at `home_kill_switch`, in
     home's switches/. `finished`: who marked it finished, and why (one line), or empty. `users`: whose jobs
     count. `inbox`: home's folder for submissions and samples; empty: no home. `progress` and `signs`: last
-    reports of its checks; None: unknown.
+    reports of its checks; None: unknown. `deeds`: what watchdogd did to its jobs lately, oldest first.
     """
 
     name: str
@@ -122,6 +140,12 @@ class Run:
     progress: Progress | None = None
     home_kill_switch: str = ""
     signs: tuple[Sign, ...] = ()
+    deeds: tuple[JobDeed, ...] = ()
+
+    def deed(self, action: str, started_at: float | None, alive_at: float, gone_at: float) -> JobDeed | None:
+        """Return what watchdogd did to a job so that it ended (see JobDeed.ended), or None."""
+        found = (each for each in self.deeds if each.ended(action, started_at, alive_at, gone_at))
+        return max(found, key=lambda each: each.at, default=None)
 
     @property
     def phase(self) -> str:

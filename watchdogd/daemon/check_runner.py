@@ -29,6 +29,7 @@ from watchdogd.units import age, local_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from watchdogd.batch.run_models import JobDeed
     from watchdogd.daemon.registry.check_factory import Check
     from watchdogd.daemon.registry.plugin_registry import Source
     from watchdogd.daemon.setup import Setup
@@ -87,6 +88,8 @@ class CheckRunner:
         self._known: frozenset[str] = frozenset()
         self._out: dict[str, Check] = {}
         self._dependencies = DependencyWatch(workers, self.latest, clock)
+        self.deeds: Callable[[str], tuple[JobDeed, ...]] = lambda _run: ()
+        """What watchdogd did to the jobs of a run lately."""
 
     def start(
         self, setup: Setup, alerts: AlertState, now: float, only: Collection[str] | None = None
@@ -166,9 +169,10 @@ class CheckRunner:
         said = [each for check, each in self._said_of(run.name).items() if check in self._known]
         progress = run_models.merged_progress(each for each, _ in said)
         signs = tuple(sign for _, signs in said for sign in signs)
-        if not (finished or progress or signs):
+        deeds = self.deeds(run.name)
+        if not (finished or progress or signs or deeds):
             return run
-        return replace(run, finished=finished, progress=progress, signs=signs)
+        return replace(run, finished=finished, progress=progress, signs=signs, deeds=deeds)
 
     def _said_of(self, run: str) -> dict[str, Said]:
         """Return progress and signs of a run by check, from this process or the last one's status file."""

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from watchdogd.batch.run_models import JobDeed
 from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.home.inbox import TEXT_LIMIT, Submission
 from watchdogd.home.inbox_submit import submit
@@ -103,6 +104,14 @@ class Remediation:
         notices = tuple(self._outcomes(context, mentioned, coming, now))
         kept = json.dumps({"deeds": [each.as_json() for each in self._records]})
         return events + notices, {} if self._records == before else {KEPT: kept}
+
+    def deeds(self, run: str) -> tuple[JobDeed, ...]:
+        """Return what was done to the jobs of a run, or may have been, so that these ended."""
+        return tuple(
+            JobDeed(record.action.kind, record.incident, record.at)
+            for record in self._records
+            if record.run == run and record.ends_job
+        )
 
     def begin(self, *, stored: bool) -> None:
         """Begin the ordered actions once the round is stored; otherwise only the harmless ones."""

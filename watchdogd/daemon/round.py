@@ -117,6 +117,7 @@ class Engine:
         self._shown: tuple[tuple[Check, ...], dict[str, Any]] = ((), {})
         kept = past.memories.get(KEPT, "{}")
         self._remediation = Remediation(home, kept, dry=dry, certain=not storage.unread)
+        self._execution.deeds = self._remediation.deeds
 
     def round(
         self,

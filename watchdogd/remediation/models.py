@@ -126,6 +126,11 @@ class ActionRecord:
         return self.action.kind == "kill-switch"
 
     @property
+    def ends_job(self) -> bool:
+        """Return True if it ended the run's job, or may have."""
+        return self.action.kind in ("cancel", "requeue") and self.state in (BEGUN, DONE, LOST)
+
+    @property
     def weight(self) -> tuple[bool, bool]:
         """Sort key of outcomes, the heaviest first: failures, and among those the ones that change a job."""
         return self.state == DONE, self.action.harmless
