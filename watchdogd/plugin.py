@@ -318,9 +318,9 @@ Explain = Callable[[Any, float], Iterable[str]]
 """(what the check remembers, now) → lines that say what its verdict rests on."""
 
 
-def remembered(cls: type[T], memory: Mapping[str, Any]) -> T | None:
-    """Return the state of this class that a check's memory keeps; None where it keeps none."""
-    return codec_of(cls).load(memory.get(STATE))
+def remembered(cls: type[T], stored: Mapping[str, Any]) -> T | None:
+    """Return the state of this class that is stored of a check; None where there is none."""
+    return codec_of(cls).load(stored.get(STATE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,17 +334,16 @@ class Kept:
     needed: bool
     ours: bool = False
 
-    def load(self, memory: Mapping[str, Any]) -> Any:
-        """Return the state in a memory."""
-        found = remembered(self.cls, memory)
+    def load(self, stored: Mapping[str, Any]) -> Any:
+        found = remembered(self.cls, stored)
         return self.cls() if found is None and self.needed else found
 
-    def dump(self, answers: list[Any], memory: dict[str, Any]) -> list[Any]:
-        """Put the last state among a check's answers into its memory; returns the others."""
+    def dump(self, answers: list[Any], stored: dict[str, Any]) -> list[Any]:
+        """Put the last state among a check's answers into what is stored of it; returns the others."""
         states = [each for each in answers if isinstance(each, self.cls)]
         if states:
-            memory.clear()
-            memory[STATE] = self._dumped(states[-1])
+            stored.clear()
+            stored[STATE] = self._dumped(states[-1])
         return [each for each in answers if not isinstance(each, self.cls)]
 
     def _dumped(self, state: Any) -> list[Any]:
@@ -424,7 +423,6 @@ class Plugin:
 
     @property
     def remembers_something(self) -> bool:
-        """True where it has a memory."""
         return self.kept is not None or "memory" in self.wants
 
     def explained(self, memory: Mapping[str, Any], now: float) -> list[str]:

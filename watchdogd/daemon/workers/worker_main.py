@@ -140,9 +140,9 @@ def _run(call: Call) -> tuple[Any, str | None]:
         function = _functions[call.source] = getattr(load(call.source.module), call.source.attribute)
     if not isinstance(function, Plugin):
         return function(**call.parameters), None
-    memory = json.loads(call.memory) if function.remembers_something else None
-    if memory is not None:
-        memory.pop(FAILED, None)
+    memory: dict[str, Any] | None = None
+    if function.remembers_something:
+        memory = {key: value for key, value in json.loads(call.memory).items() if key != FAILED}
     results = function.results(call.parameters, {**call.injected, "memory": memory})
     return [bounded(result) for result in results[:RESULTS_LIMIT]], _changed(call.memory, memory)
 

@@ -241,7 +241,7 @@ def _row(line: str) -> list[str]:
 
 def _more(cells: Sequence[str]) -> values.Facts:
     """Read the second line of a GPU, or the third (whose last cell is the MIG mode)."""
-    sensors, memory = _SENSORS.fullmatch(cells[0]), _MEMORY.fullmatch(cells[1])
+    sensors, usage = _SENSORS.fullmatch(cells[0]), _MEMORY.fullmatch(cells[1])
     if sensors is None:
         return {"mig": cells[2].strip()}
     facts = {
@@ -251,18 +251,18 @@ def _more(cells: Sequence[str]) -> values.Facts:
         "power cap": sensors[5],
         "utilisation": next(iter(cells[2].split()), ""),
     }
-    return {**facts, "memory used": memory[1], "memory total": memory[2]} if memory else facts
+    return {**facts, "memory used": usage[1], "memory total": usage[2]} if usage else facts
 
 
 def _mig(match: re.Match[str], cells: Sequence[str]) -> Gpu:
     """Read a MIG device (`GPU GI CI Dev`); its memory is in the first line, the second has BAR1."""
-    memory = _MEMORY.fullmatch(cells[1])
+    usage = _MEMORY.fullmatch(cells[1])
     ecc = cells[2].split()
     return Gpu(
         digits(match[1]),
         mig=digits(match[4]),
-        vram_used=values.mebibytes(memory[1]) if memory else None,
-        vram_total=values.mebibytes(memory[2]) if memory else None,
+        vram_used=values.mebibytes(usage[1]) if usage else None,
+        vram_total=values.mebibytes(usage[2]) if usage else None,
         ecc_volatile=values.count(ecc[-1]) if ecc else None,
     )
 
