@@ -42,7 +42,15 @@ from watchdogd.notify import locks, mail_replies
 from watchdogd.notify.answers import EVERYBODY
 from watchdogd.notify.http_client import WebReply
 from watchdogd.notify.slack_reactions import SlackReactions
-from watchdogd.parsers import faulthandler, guard_heartbeat, nagios, nccl_ras, probe_sample, pyspy
+from watchdogd.parsers import (
+    faulthandler,
+    guard_heartbeat,
+    nagios,
+    nccl_ras,
+    nccl_ras_reports,
+    probe_sample,
+    pyspy,
+)
 from watchdogd.parsers import probe_sample as probes
 from watchdogd.parsers.gpu import amd_smi, kernel_log, node_script, nvidia_smi, rocm_smi
 from watchdogd.parsers.logs import failures, line_shapes, log_lines, measures, progress, structured_files
@@ -385,7 +393,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "py-spy": (pyspy.read, SPY),
     "py-spy json": (pyspy.read, SPY_JSON),
     "ras": (
-        lambda text: nccl_ras.accused(nccl_ras.read(text)),
+        lambda text: nccl_ras.accused(nccl_ras_reports.read(text)),
         ras.text(
             ras.mismatch(
                 [
@@ -395,7 +403,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
             )
         ),
     ),
-    "ras json": (lambda text: nccl_ras.accused(nccl_ras.read(text)), RAS_JSON),
+    "ras json": (lambda text: nccl_ras.accused(nccl_ras_reports.read(text)), RAS_JSON),
     "ranks of a node": (node_ranks.read, PARTS),
     "usage of a node": (node_answers._node_heard, f"@@ node n1\n{PROBED}"),
     "gpus of a probe": (node_answers._gpu_sample, PROBED),

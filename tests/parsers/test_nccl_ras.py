@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.servers.ras import gpu, mismatch, text
 from watchdogd.errors import UnreadableError
-from watchdogd.parsers import nccl_ras
+from watchdogd.parsers import nccl_ras, nccl_ras_reports
 from watchdogd.parsers.nccl_ras import (
     ABSENT,
     AHEAD,
@@ -20,7 +20,7 @@ from watchdogd.parsers.nccl_ras import (
     INSTEAD,
     Accused,
 )
-from watchdogd.parsers.nccl_ras_models import Communicator, RasMember, RasReport
+from watchdogd.parsers.nccl_ras_reports import Communicator, RasMember, RasReport
 
 PAIR = mismatch(
     [
@@ -163,10 +163,10 @@ def said(found: tuple[Accused, ...]) -> list[str]:
 )
 def test_the_text_of_each_release(answer: str, accused: list[str]) -> None:
     assert (
-        said(nccl_ras.accused(nccl_ras.read(f"OK\nERROR: Unknown command set format json\n{answer}")))
+        said(nccl_ras.accused(nccl_ras_reports.read(f"OK\nERROR: Unknown command set format json\n{answer}")))
         == accused
     )
-    assert said(nccl_ras.accused(nccl_ras.read(answer.replace("\n", "\r\n")))) == accused
+    assert said(nccl_ras.accused(nccl_ras_reports.read(answer.replace("\n", "\r\n")))) == accused
 
 
 def member(rank: int, counts: Mapping[str, int] | None, pid: int, gpu: int = 0) -> RasMember:
@@ -245,8 +245,11 @@ def test_two_who_wait_for_each_other_are_both_named() -> None:
 
 def test_what_grows_meanwhile_is_seen() -> None:
     assert report(reduced(5, 6)).counts != report(reduced(6, 6)).counts
-    assert nccl_ras.read(text(PAIR, 2)).counts == nccl_ras.read(text(PAIR, 2)).counts
-    assert nccl_ras.read(text(PAIR, 2)).counts != nccl_ras.read(text(PAIR.replace("1139", "1140"), 2)).counts
+    assert nccl_ras_reports.read(text(PAIR, 2)).counts == nccl_ras_reports.read(text(PAIR, 2)).counts
+    assert (
+        nccl_ras_reports.read(text(PAIR, 2)).counts
+        != nccl_ras_reports.read(text(PAIR.replace("1139", "1140"), 2)).counts
+    )
 
 
 @pytest.mark.parametrize(
@@ -254,7 +257,7 @@ def test_what_grows_meanwhile_is_seen() -> None:
 )
 def test_what_is_no_answer_is_refused(answer: str) -> None:
     with pytest.raises(UnreadableError):
-        nccl_ras.read(answer)
+        nccl_ras_reports.read(answer)
 
 
 def test_how_many_gpus_the_job_has() -> None:
@@ -264,15 +267,15 @@ def test_how_many_gpus_the_job_has() -> None:
     nodes = f"{heads}\n          per node  per process\n      1          8            1\n"
     total = f"\n{heads}\n(total)    (total)      (total)\n      2         12           12\n"
     unlike = f"{head}{nodes}{total}\nThe outlier node:\n{rest[rest.index('Communicators...') :]}"
-    assert [nccl_ras.read(each).gpus for each in (alike, unlike)] == [2, 12]
-    assert nccl_ras.accused(nccl_ras.read(alike)) == nccl_ras.accused(nccl_ras.read(unlike))
+    assert [nccl_ras_reports.read(each).gpus for each in (alike, unlike)] == [2, 12]
+    assert nccl_ras.accused(nccl_ras_reports.read(alike)) == nccl_ras.accused(nccl_ras_reports.read(unlike))
 
 
 @settings(max_examples=60)
 @given(st.text() | st.lists(st.sampled_from([*text(FEW + STOPPED + DEAD).splitlines(), "x"])).map("\n".join))
 def test_no_text_breaks_it(answer: str) -> None:
     try:
-        report = nccl_ras.read(answer)
+        report = nccl_ras_reports.read(answer)
     except UnreadableError:
         return
     assert all(each.how in (BEHIND, AHEAD, INSTEAD, ABSENT) for each in nccl_ras.accused(report))

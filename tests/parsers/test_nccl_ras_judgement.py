@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.servers.ras import gpu, text
-from watchdogd.parsers import nccl_ras
+from watchdogd.parsers import nccl_ras, nccl_ras_reports
 from watchdogd.parsers.nccl_ras import Accused
-from watchdogd.parsers.nccl_ras_models import RasReport
+from watchdogd.parsers.nccl_ras_reports import RasReport
 
 WARNINGS = "Errors\n======\n\nWarnings\n========\n\n"
 
@@ -47,7 +47,7 @@ def _doubt(each: Accused) -> str:
 
 
 def judged(body: str, size: int = 16) -> list[str]:
-    return said(nccl_ras.accused(nccl_ras.read(text(body, size))))
+    return said(nccl_ras.accused(nccl_ras_reports.read(text(body, size))))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_communicators_without_size_are_memory_of_something_else() -> None:
         "\n\nErrors", f"\n{row}\nErrors"
     )
     assert row in answer
-    assert said(nccl_ras.accused(nccl_ras.read(answer))) == ["absent 103"]
+    assert said(nccl_ras.accused(nccl_ras_reports.read(answer))) == ["absent 103"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_communicators_without_size_are_memory_of_something_else() -> None:
 )  # fmt: skip
 def test_errors_and_states(lines: list[str], accused: list[str]) -> None:
     body = WARNINGS + "#0-0 (c000) " + "\n".join([*lines, "", ""])
-    found = nccl_ras.accused(nccl_ras.read(text(body, 16)))
+    found = nccl_ras.accused(nccl_ras_reports.read(text(body, 16)))
     assert [f"{line} {each.other}" for line, each in zip(said(found), found, strict=True)] == accused
 
 
@@ -119,7 +119,7 @@ def test_a_line_that_broke_off_is_none() -> None:
     whole = text(WARNINGS + uneven(0, 15, (9, 39)), 16).rstrip("\n")
     assert whole.endswith("on node 192.0.2.2")
     for cut in (whole, whole[:-1]):
-        assert nccl_ras.accused(nccl_ras.read(cut)) == ()
+        assert nccl_ras.accused(nccl_ras_reports.read(cut)) == ()
 
 
 def test_two_communicators_of_one_hash_stay_two() -> None:
@@ -128,7 +128,7 @@ def test_two_communicators_of_one_hash_stay_two() -> None:
 
 
 def answers(*bodies: str) -> list[RasReport]:
-    return [nccl_ras.read(text(WARNINGS + body, 16)) for body in bodies]
+    return [nccl_ras_reports.read(text(WARNINGS + body, 16)) for body in bodies]
 
 
 STUCK = uneven(0, 15, (9, 39))
@@ -193,18 +193,18 @@ def document(*ranks: dict[str, object], gone: tuple[dict[str, object], ...] = ()
     ],
 )
 def test_the_json_form(answer: str, accused: list[str]) -> None:
-    found = nccl_ras.read(f"OK\n{answer}\n")
+    found = nccl_ras_reports.read(f"OK\n{answer}\n")
     assert found.version == "2.29.1"
     assert said(nccl_ras.accused(found)) == accused
 
 
 def test_both_forms_say_the_same() -> None:
-    told = nccl_ras.read(document(rank(0), rank(1), rank(2, 39), rank(3))).communicators[0]
+    told = nccl_ras_reports.read(document(rank(0), rank(1), rank(2, 39), rank(3))).communicators[0]
     body = (
         f"#0-0 (c0ffee) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n  3 ranks \
 have launched up to operation 40\n  Rank 2 has launched up to operation 39 -- {gpu(2, 102, '192.0.2.1')}\n"
     )
-    (written,) = nccl_ras.accused(nccl_ras.read(text(WARNINGS + body, 4)))
+    (written,) = nccl_ras.accused(nccl_ras_reports.read(text(WARNINGS + body, 4)))
     (spoken,) = nccl_ras.accused(RasReport("", (told,)))
     assert replace(spoken, member=written.member) == written
     assert spoken.member == written.member

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from watchdogd.parsers import nccl_ras
-from watchdogd.parsers.nccl_ras_models import Communicator, RasMember, RasReport
+from watchdogd.parsers.nccl_ras_reports import Communicator, RasMember, RasReport
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
 from watchdogd.remediation import accusations, suspects
 from watchdogd.remediation.suspects import Suspicion

@@ -9,7 +9,7 @@ import pytest
 from watchdogd.batch.run_models import ASIDE, FAIR, SURE, WEAK, Suspect
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.nccl_ras import ABSENT, AHEAD, BEHIND, INSTEAD, Accused
-from watchdogd.parsers.nccl_ras_models import RasMember
+from watchdogd.parsers.nccl_ras_reports import RasMember
 from watchdogd.parsers.stack_models import Frame, StackDump, Thread
 from watchdogd.probe.node_ranks import NodeRanks, RankProcess
 from watchdogd.remediation import accusations, nccl_suspects, suspects

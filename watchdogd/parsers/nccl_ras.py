@@ -1,4 +1,4 @@
-"""Reports of NCCL's RAS subsystem (NCCL 2.24 and later), and the ranks that they make suspect.
+"""Ranks that reports of NCCL's RAS subsystem make suspect. Pure.
 
 For each communicator a report gives the number of operations of each kind that its ranks have launched. Ranks
 launch operations ahead of their GPUs, so a rank that has launched more is not to blame: the ranks that have
@@ -12,8 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from watchdogd.parsers import nccl_ras_json, nccl_ras_text
-from watchdogd.parsers.nccl_ras_models import Communicator, RasMember, RasReport
+from watchdogd.parsers.nccl_ras_reports import Communicator, RasMember, RasReport
 
 BEHIND, AHEAD, INSTEAD, ABSENT = "behind", "ahead", "instead", "absent"
 STATE, ERROR = "state", "error"
@@ -65,17 +64,6 @@ class Accused:
     def charge(self) -> Hashable:
         """Key by which accusations of two reports are compared."""
         return self.how, self.process, self.communicator, self.kind, self.number, self.other
-
-
-def read(text: str) -> RasReport:
-    """Read a report in either format, text or JSON. Raise UnreadableError if it is not a report of RAS."""
-    return nccl_ras_json.read(text[place:]) if (place := _object(text)) >= 0 else nccl_ras_text.read(text)
-
-
-def _object(text: str) -> int:
-    """Return where the report's JSON object begins; -1 if there is none before the text format."""
-    place = 0 if text.startswith("{") else text.find("\n{") + 1
-    return place if text.startswith("{", place) and "NCCL version" not in text[:place] else -1
 
 
 def agreed(reports: Sequence[RasReport]) -> tuple[Accused, ...]:

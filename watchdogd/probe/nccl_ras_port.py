@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection, Iterator
 
 from watchdogd.errors import UnreadableError
-from watchdogd.parsers import nccl_ras
-from watchdogd.parsers.nccl_ras_models import RasReport
+from watchdogd.parsers import nccl_ras_reports
+from watchdogd.parsers.nccl_ras_reports import RasReport
 
 USUAL = "localhost:28028"
 """Default address, unless NCCL_RAS_ADDR is set."""
@@ -33,7 +33,7 @@ def ask_ras(address: str, own: Collection[str], deadline: float) -> RasReport | 
     until = time.monotonic() + deadline
     for family, place in list(_addresses_of(address, own)) * _TRIES:
         try:
-            return nccl_ras.read(_talk(family, place, until))
+            return nccl_ras_reports.read(_talk(family, place, until))
         except (OSError, UnreadableError):
             continue
     return None

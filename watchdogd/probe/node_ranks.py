@@ -27,7 +27,7 @@ from watchdogd.parsers import nccl_ras
 from watchdogd.parsers.gpu import node_script
 from watchdogd.parsers.gpu.models import Gpu
 from watchdogd.parsers.nccl_ras import BEHIND, Accused
-from watchdogd.parsers.nccl_ras_models import RasReport
+from watchdogd.parsers.nccl_ras_reports import RasReport
 from watchdogd.probe.nccl_ras_port import USUAL, ask_ras
 from watchdogd.stacks import node_stacks
 from watchdogd.stacks.node_stacks import TrainingProcess

@@ -1,19 +1,184 @@
-"""NCCL's RAS report in the text format.
+"""Reports of NCCL's RAS subsystem (NCCL 2.24 and later), as text or JSON: what ranks have launched.
 
-It lists ranks one by one only where they are a minority, and gives only the number of the others. Up to 2.25
-all kinds of operations were counted together ("collective"). Unknown lines are skipped, since each release
-adds some.
+JSON (2.28.7 and later) lists every rank of every communicator. The text lists ranks one by one only where
+they are a minority, and gives only the number of the others; up to 2.25 all kinds of operations were counted
+together ("collective"). Unknown lines are skipped, since each release adds some.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from watchdogd.errors import UnreadableError
-from watchdogd.parsers.nccl_ras_models import Communicator, RasMember, RasReport
-from watchdogd.system.number import digits
+from watchdogd.system.number import digits, whole
+from watchdogd.system.smallfile import parse_json
 from watchdogd.system.text import split_lines
+
+
+@dataclass(frozen=True, slots=True)
+class RasMember:
+    """One rank of a communicator; or, if `rank` is None, a process.
+
+    `host` is an address, `gpu` the number that nvidia-smi gives it; None or empty if not reported. `counts`
+    is the number of launched operations by kind. `dead`: RAS has given the process up.
+    """
+
+    rank: int | None
+    host: str = ""
+    pid: int | None = None
+    gpu: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict, compare=False)
+    dead: bool = False
+
+    @property
+    def process(self) -> tuple[str, int | None, int | None] | None:
+        """Host, process id and GPU: the same in all communicators. None if not known."""
+        return (self.host, self.pid, self.gpu) if self.pid is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Communicator:
+    """One communicator, and what its members have launched.
+
+    `size` is None if not reported. `launched` maps each kind of operation to how many ranks have launched how
+    many. `absent` are the ranks that did not answer. `states` counts the ranks in each state; `odd` lists
+    those whose state is reported one by one. `errors` are the errors that ranks reported.
+    """
+
+    name: str
+    size: int | None = None
+    members: tuple[RasMember, ...] = ()
+    absent: tuple[RasMember, ...] = ()
+    launched: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    states: Mapping[str, int] = field(default_factory=dict)
+    odd: tuple[tuple[RasMember, str], ...] = ()
+    errors: tuple[tuple[RasMember, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RasReport:
+    """One report. `absent` are the processes that did not answer.
+
+    `gpus` is the number of GPUs of the job, as far as its processes know of one another; 0 if not reported.
+    """
+
+    version: str = ""
+    communicators: tuple[Communicator, ...] = ()
+    absent: tuple[RasMember, ...] = ()
+    gpus: int = 0
+
+    @property
+    def even(self) -> bool:
+        """True if all ranks answer, without errors, and have launched the same."""
+        return not self.absent and not any(
+            each.absent or each.errors or any(len(ranks) > 1 for ranks in each.launched.values())
+            for each in self.communicators
+        )
+
+    @property
+    def counts(self) -> tuple[tuple[str, str, tuple[tuple[int, int], ...]], ...]:
+        """All counts of operations: two reports differ here if anything was launched in between."""
+        return tuple(
+            (each.name, kind, tuple(sorted(ranks.items())))
+            for each in self.communicators
+            for kind, ranks in sorted(each.launched.items())
+        )
+
+
+def read(text: str) -> RasReport:
+    """Read a report in either format, text or JSON. Raise UnreadableError if it is not a report of RAS."""
+    return _read_json(text[place:]) if (place := _object(text)) >= 0 else _read_text(text)
+
+
+def _object(text: str) -> int:
+    """Return where the report's JSON object begins; -1 if there is none before the text format."""
+    place = 0 if text.startswith("{") else text.find("\n{") + 1
+    return place if text.startswith("{", place) and "NCCL version" not in text[:place] else -1
+
+
+_ERRORS = {
+    1: "Unhandled CUDA error",
+    2: "System error",
+    3: "Internal error",
+    4: "Invalid argument",
+    5: "Invalid usage",
+    6: "Remote process error",
+}
+"""Values of ncclResult_t that are errors; 0 is success and 7 in progress."""
+
+
+def _read_json(text: str) -> RasReport:
+    """Read a report. Raise UnreadableError if it is not a report of RAS."""
+    try:
+        said = parse_json(text)
+        comms = tuple(_communicator(each) for each in said["communicators"] if whole(each["size"]))
+        return RasReport(str(said["nccl_version"]), comms)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise UnreadableError(f"no answer of NCCL's RAS: {text[:80]!r}") from None
+
+
+def _communicator(said: Mapping[str, Any]) -> Communicator:
+    size = whole(said["size"]) or 0
+    there = [(each, member) for each in said["ranks"] if (member := _listed_member(each, size))]
+    missing = [(each, member) for each in said["missing_ranks"] if (member := _listed_member(each, size))]
+    states = [(member, _state(each["status"])) for each, member in there]
+    states += [(member, "NOCOMM") for each, member in missing if not each["status"]["unresponsive"]]
+    launched = {
+        kind: Counter(member.counts[kind] for _, member in there if kind in member.counts)
+        for kind in sorted({kind for _, member in there for kind in member.counts})
+    }
+    return Communicator(
+        str(said["hash"]).removeprefix("0x"),
+        size,
+        tuple(member for _, member in there),
+        tuple(member for each, member in missing if each["status"]["unresponsive"]),
+        launched,
+        Counter(state for _, state in states),
+        tuple(states),
+        tuple((member, error) for each, member in there for error in _errors(each["status"])),
+    )
+
+
+def _listed_member(said: Mapping[str, Any], size: int) -> RasMember | None:
+    """Return a rank, or None if its number is not valid in a communicator of that size."""
+    rank, pid, host = whole(said["rank"]), whole(said["pid"]), str(said["host"])
+    gpu = whole(said.get("nvml_dev"))
+    counts = {
+        str(kind): number
+        for kind, count in (said.get("collective_counts") or {}).items()
+        if (number := whole(count)) is not None
+    }
+    if rank is None or not 0 <= rank < size:
+        return None
+    known = pid is not None and pid > 0
+    return RasMember(
+        rank,
+        host.partition("%")[0] if known else "",
+        pid if known else None,
+        gpu if gpu is not None and gpu >= 0 else None,
+        counts,
+        bool(said["status"].get("considered_dead")),
+    )
+
+
+def _state(said: Mapping[str, Any]) -> str:
+    if said["abort_flag"]:
+        return "ABORT"
+    if said["finalize_called"] or said["destroy_flag"]:
+        return "FINALIZE"
+    return "INIT" if said["init_state"] else "RUNNING"
+
+
+def _errors(said: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("init_state", "async_error"):
+        if error := _ERRORS.get(whole(said[key]) or 0):
+            yield error
+            return
+
 
 _HEAD = re.compile(r"(?:NCCL version (\S+)|Job summary$|Communicators\.\.\.)")
 _ROW = re.compile(r"\s*(\d+)  +\d+  +\d+  +[\d-]+  +(\d+)  +\d+  +(\w+)  +[A-Z,]+$")
@@ -34,7 +199,7 @@ _PROCESS = re.compile(r"  Process (\d+) on node (\S+) managing GPUs? (\d[\d,]*)(
 _MISSING = re.compile(r"  The missing ranks?: (\d[\d,]*)$")
 
 
-def read(text: str) -> RasReport:
+def _read_text(text: str) -> RasReport:
     """Read all complete lines (the last may be cut). Raise UnreadableError if it is not a report of RAS."""
     reading = _Reading()
     for line in split_lines(text[: text.rfind("\n") + 1]):
