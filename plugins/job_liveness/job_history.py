@@ -382,7 +382,6 @@ def ended_jobs(run: Run, snapshot: Snapshot, jobs: tuple[Job, ...]) -> tuple[End
 
 
 def job_name_of(run: Run, snapshot: Snapshot) -> str:
-    """Return the name of its jobs in the snapshot."""
     return run.name if snapshot.backend == "process" else run.job_name
 
 

@@ -29,7 +29,6 @@ class Version:
 
 
 def of(lines: Sequence[LogLine]) -> Version:
-    """Return the version with these lines."""
     sums = _sums(lines)
     first = max(len(sums) - KEPT, 0)
     return Version(tuple(sums[first:]), first, _together(sums[:first]))

@@ -147,7 +147,6 @@ class Template:
 
     @property
     def clocks(self) -> list[int]:
-        """Positions of the numbers that are clocks."""
         return [position for position in range(len(self.numbers)) if self._counts(position)]
 
     def _counts(self, position: int) -> bool:

@@ -101,7 +101,6 @@ class Level:
         return min(max(usual, _AGAIN * self.chance), _PATIENT * usual)
 
     def take(self, value: float) -> None:
-        """Add one value."""
         self.window.append(value)
         if len(self.window) > WINDOW:
             del self.window[0]

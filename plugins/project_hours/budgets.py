@@ -35,7 +35,6 @@ class Budget:
 
 
 def unit_of(resource: str) -> str:
-    """Return the name of an hour of a resource."""
     return _UNITS.get(resource) or f"{resource.removeprefix('gres/')} hours"
 
 

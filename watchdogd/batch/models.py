@@ -164,7 +164,6 @@ class Ending:
 
     @property
     def cancelled_by_owner(self) -> bool:
-        """Return whether its own user cancelled it."""
         return bool(self.cancelled_by) and self.cancelled_by == self.user
 
     @property

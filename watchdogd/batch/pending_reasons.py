@@ -41,7 +41,6 @@ class PendingReason:
         return f"Cancel it, {self.then}" if self.then else "To let it start"
 
     def fix_for(self, job_id: str) -> str:
-        """Return the fix in one line."""
         typed = self.fix.format(id=job_id)
         if self.by_admin:
             return f"ask the cluster's administrators to '{typed}'"

@@ -167,7 +167,6 @@ def check_secrets(config: Config, home: Home) -> None:
 
 
 def no_channel_warning(config: Config) -> tuple[str, ...]:
-    """Return a warning where no channel is configured."""
     if config.default_channels:
         return ()
     return ("no channel is configured: nobody is told of anything; add one, such as [channels.mail]",)

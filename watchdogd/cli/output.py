@@ -69,7 +69,6 @@ def named(check: str, subject: str | None, target: str = "") -> str:
 
 
 def print_results(observations: Iterable[Observation]) -> None:
-    """Print a line for each result."""
     for seen in observations:
         result = seen.result
         print_line(f"{result.status.name:8} {named(seen.check, result.subject)}: {one_line(result.summary)}")

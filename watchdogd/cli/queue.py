@@ -68,7 +68,6 @@ def waits_for(job: Job) -> str:
 
 
 def as_json(job: Job, config: Config, users: frozenset[str]) -> dict[str, Any]:
-    """Describe a job as JSON."""
     return {
         "job": job.id,
         "run": setup_wizard.watched_as(config, job, users) or None,

@@ -288,7 +288,6 @@ def _by_weight(status: StatusFile) -> list[Mapping[str, Any]]:
 
 
 def _incidents(incidents: Iterable[Mapping[str, Any]], now: float) -> Table:
-    """Return a line for each incident."""
     return incident_table((f"#{each['id']}", _incident(each, now)) for each in incidents)
 
 

@@ -116,7 +116,6 @@ def channel_types() -> tuple[str, ...]:
 
 
 def is_built_in(name: str) -> bool:
-    """Return whether a type is built in."""
     return name in _built_in()
 
 

@@ -370,7 +370,6 @@ def _failed(memory: str) -> int:
 
 
 def _to_correct(check: Check, *, late: bool) -> Advice:
-    """Return advice for a check that failed, or was `late`."""
     again = f"watchdogd check {shlex.quote(check.name)}"
     if late:
         return Advice("What it reads may not answer, or it needs a longer timeout; to run it now:", again)

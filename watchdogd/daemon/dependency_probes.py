@@ -41,13 +41,11 @@ class DeferredResults:
 
     @property
     def checks(self) -> frozenset[str]:
-        """Return the checks with deferred results."""
         return frozenset(self._kept)
 
     def keep(
         self, check: str, dependencies: tuple[str, ...], seen: tuple[Observation, ...], now: float
     ) -> None:
-        """Replace the deferred results of a check."""
         before = self._kept.get(check)
         self._kept[check] = _Deferred(dependencies, seen, before.since if before else now)
 

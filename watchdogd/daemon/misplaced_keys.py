@@ -20,7 +20,6 @@ _SURE = 0.8
 
 
 def explained(error: UnknownKeyError) -> UnknownKeyError:
-    """Return the error with a hint."""
     meant = hint(error.where, error.key, error.known)
     hinted = UnknownKeyError(error.found, meant, error.where, error.key, error.known)
     hinted.line = error.line

@@ -444,7 +444,6 @@ class Engine:
 
 
 def _sources(setup: Setup) -> dict[str, Source]:
-    """Return the source of each drop-in, by check."""
     return {check.name: check.entry.source for check in setup.dropped}
 
 

@@ -75,7 +75,6 @@ class Snapshots:
         return [self._call(backend, watched, config, now, finished) for backend in sorted(stale)]
 
     def waits(self, check: Check) -> bool:
-        """Return whether the check waits for a requested snapshot."""
         return bool(self._asked) and needs_look(check) and backend_of(check) in self._asked
 
     def take(self, reply: Reply, now: float) -> Snapshot | None:

@@ -77,7 +77,6 @@ def observation_json(observation: Observation, stamp: Callable[[float], str] = i
 
 
 def _advice_json(advice: Advice) -> dict[str, str]:
-    """Return the JSON form of advice."""
     return {"sentence": advice.sentence, "command": advice.command, "action": advice.action}
 
 

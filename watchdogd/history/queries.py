@@ -78,7 +78,6 @@ def notifications_of(
 
 
 def notification_of(connection: Connection, key: str) -> Notification | None:
-    """Return the notification with that key, or None."""
     row = connection.execute(select(notifications).where(notifications.c.key == key)).mappings().first()
     return _notification(row) if row else None
 
@@ -135,7 +134,6 @@ def memories_of(connection: Connection, checks: Collection[str]) -> dict[str, st
 
 
 def _is_object(text: str) -> bool:
-    """Return whether a memory is a JSON object."""
     try:
         return isinstance(parse_json(text), dict)
     except (TypeError, ValueError):

@@ -149,7 +149,6 @@ def _compiled(dialect: Dialect, make: Callable[[str, Table], Any], table: Table)
 def _run(
     connection: Connection, make: Callable[[str, Table], Any], table: Table, rows: Sequence[Row]
 ) -> None:
-    """Run a statement for each row."""
     if rows:
         text, names = _compiled(connection.dialect, make, table)
         if connection.dialect.positional:  # by SQLite's own driver: SQLAlchemy is six times slower
@@ -230,7 +229,6 @@ class Ids:
         return self._found_or_new(key) if found is None else found
 
     def keys(self) -> KeysView[Row]:
-        """Return all keys."""
         return self._known.keys()
 
     def forget(self, key: Row) -> int:

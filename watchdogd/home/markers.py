@@ -120,7 +120,6 @@ def jobs_go_on(home: Home) -> bool:
 
 
 def last_pause(home: Home) -> Pause | None:
-    """Return the last pause, if any."""
     try:
         end = _lifted(home).stat().st_mtime
         said = touchfile.fields_of(str(_lifted(home)))

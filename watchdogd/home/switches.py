@@ -50,7 +50,6 @@ class Switch(namedtuple("Switch", "run kind places inbox group end", defaults=("
 
     @property
     def path(self) -> str:
-        """Return the configured path."""
         return str(self.places[0])
 
     @property

@@ -40,7 +40,6 @@ class Person:
     """The person who answers. Raise UsageError if their input ends."""
 
     def ask(self, question: str, default: str = "") -> str:
-        """Return the answer, or the default."""
         try:
             return input(f"{question} [{default}]: " if default else f"{question}: ").strip() or default
         except (EOFError, UnicodeDecodeError):

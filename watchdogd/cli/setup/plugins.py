@@ -72,7 +72,6 @@ def _short(home: Home, entry: PluginEntry) -> str:
 
 
 def _entry(home: Home, dropin: DropIn) -> PluginEntry:
-    """Return a drop-in as an entry of the list."""
     kind = dropin.kind.value if dropin.kind else "drop-in"
     why = dropin.refused
     refused = f"{dropins.refusal(dropin.path, str(home.path), why)}: {why.fix}" if why else ""

@@ -38,7 +38,6 @@ def base(item: Job | Ending) -> str:
 
 
 def newest(items: Iterable[Job | Ending], comment: str) -> Job | Ending | None:
-    """Return the newest job with this comment."""
     marked = [item for item in items if item.comment == comment]
     return max(marked, key=lambda item: item.submitted_at or 0.0, default=None)
 

@@ -168,7 +168,6 @@ def _due(wish: ScriptOptions, known: Followed, now: float) -> bool:
 
 
 def _last(known: Followed) -> JobResult:
-    """Return the result of the last job."""
     end = known.end or End(Status.OK, "no job of it has ended yet")
     return JobResult(end.status, end.text)
 

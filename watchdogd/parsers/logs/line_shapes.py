@@ -91,7 +91,6 @@ class Shape(NamedTuple):
     fails: bool
 
     def report(self, text: str) -> ProgressReport | None:
-        """Return the progress reported by a line of this shape, or None."""
         return trainlog.reported(text, self.progress) if self.progress else None
 
 

@@ -223,7 +223,6 @@ def is_anybodys(glob: str, job: Job) -> bool:
 
 
 def _replaced(letter: str, job: Job) -> str:
-    """Return the glob for one letter."""
     if letter in _CHANGING:
         return "*"
     return _literal({"u": job.user, "x": job.name, "%": "%"}[letter])

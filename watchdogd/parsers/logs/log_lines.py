@@ -166,7 +166,6 @@ def of(text: str) -> str:
 
 
 def is_address(peer: str) -> bool:
-    """Return True for an address, False for a name."""
     return re.fullmatch(rf"{_IPV4}|{_IPV6}", peer) is not None
 
 
