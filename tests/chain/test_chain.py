@@ -1088,6 +1088,19 @@ def test_ensure_respects_a_stop(home: Home) -> None:
     assert said.endswith(": garbage")
 
 
+def test_a_restart_that_was_ended_midway_does_not_stop_it_for_good(home: Home) -> None:
+    """Found by `make chaos`, seed 200: `ensure` respected the marker of a restart that nobody ended."""
+    markers.mark_stopped(home, "restart", jobs_go_on=True)
+    assert "restart" in launch.ensure(home, load(home), LinkOptions()).lines[0]
+    for by in (-1, 1):  # the clock may have been set back since
+        at = time.time() + by * 2 * markers.RESTART
+        os.utime(markers.stop_path(home), (at, at))
+        assert (markers.is_stopped(home), markers.stop_words(home)) == (False, "")
+    markers.mark_stopped(home, "maintenance")
+    os.utime(markers.stop_path(home), (0, 0))
+    assert markers.is_stopped(home)
+
+
 def test_who_stopped_it_first_stays_named(home: Home) -> None:
     markers.mark_stopped(home, "restart", jobs_go_on=True)
     markers.mark_stopped(home, "maintenance")

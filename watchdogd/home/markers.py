@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shlex
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 
 _JOBS_KEPT = 1000
+RESTART = 180.0
+"""Seconds after which a restart has come to its end, or was ended midway: it stops nothing any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,12 @@ def stop_path(home: Home) -> Path:
 
 
 def is_stopped(home: Home) -> bool:
-    """Return whether the stop marker is set. OSError where home does not answer."""
-    return stop_path(home).exists()
+    """Return whether the stop marker is set, and is none of an abandoned restart. OSError: home is silent."""
+    try:
+        age = time.time() - stop_path(home).stat().st_mtime
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return abs(age) < RESTART or not jobs_go_on(home)
 
 
 def mark_stopped(home: Home, reason: str = "", *, jobs_go_on: bool = False) -> None:
@@ -100,7 +107,7 @@ def start_verb(home: Home) -> str:
 def stop_words(home: Home) -> str:
     """Return `stopped by alice on login1 at ...`, or empty where it is not set."""
     try:
-        return f"stopped {touchfile.read(str(stop_path(home)))}"
+        return f"stopped {touchfile.read(str(stop_path(home)))}" if is_stopped(home) else ""
     except FileNotFoundError:
         return ""
 
