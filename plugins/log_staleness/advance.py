@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from watchdogd.checks.working_job import Since
 from watchdogd.plugin import Job, Status
 from watchdogd.plugins.log_staleness.learned_rhythm import UNKNOWN
 from watchdogd.plugins.log_staleness.new_lines import goes_on, take_lines
@@ -111,7 +112,6 @@ _ROUNDS = 3
 def advance(before: RunLog, seen: Seen | None, state: Working, wishes: Wanted, now: float) -> RunLog:
     """Return the state after a look; `seen` is None if nothing could be read."""
     log = codec_of(RunLog).copy(before)
-    _heed_clock(log, now)
     _heed_gap(log, now)
     took_over = state.job is not None and _follow_job(state.job, log, now)
     if seen is None:
@@ -158,6 +158,7 @@ def _follow_job(job: Job, log: RunLog, now: float) -> bool:
     took_over = bool(seen.name) and seen.work.excused != log.looks.last
     log.beat_before = log.told.beat.where if log.told.beat else ""
     since = seen.since_of(job, now)
+    seen.work = replace(seen.work, begun=None)
     if seen.hung is not None:
         seen.ended, seen.hung = seen.hung, None
     if seen.before is None or seen.before.id != seen.ended:
@@ -184,19 +185,31 @@ def _forget(log: RunLog, told: JobTold | None = None) -> None:
     log.clocks.renew()
 
 
-def _heed_clock(log: RunLog, now: float) -> None:
-    """Move times in the future to now, if the clock was set back; else a hang would be seen hours late."""
-    if log.looks.last is None or log.looks.last <= now:
-        return
-    log.clocks.set_back(now)
-    told = log.told
+def heed_clock(before: RunLog, now: float) -> RunLog:
+    """Return the state by a clock that was set back: its times go back too, and a silence stays as long.
+
+    Otherwise a hang would be seen hours late, and one that was reported would seem to be over.
+    """
+    back = (before.looks.last or 0.0) - now
+    if back <= 0:
+        return before
+    log = codec_of(RunLog).copy(before)
+    log.looks.last = now
+    log.clocks.set_back(back)
+    told, work = log.told, log.job.work
+    begun = work.begun and work.begun - back
+    log.job.work = Since(begun, work.excused and work.excused - back)
     for key, place in log.files.places.items():
-        log.files.places[key] = replace(place, grown_at=min(place.grown_at, now))
-    told.step = told.step and told.step._replace(at=min(told.step.at, now))
-    told.beat = told.beat and replace(told.beat, at=min(told.beat.at, now))
-    told.phase = told.phase and replace(told.phase, at=min(told.phase.at, now))
-    told.cause = told.cause and replace(told.cause, at=min(told.cause.at, now))
-    told.grew = min(told.grew, now)
+        log.files.places[key] = replace(place, grown_at=place.grown_at - back)
+    told.step = told.step and told.step._replace(at=told.step.at - back)
+    told.loss = told.loss and told.loss._replace(since=told.loss.since - back)
+    told.beat = told.beat and replace(told.beat, at=told.beat.at - back)
+    told.phase = told.phase and replace(told.phase, at=told.phase.at - back)
+    told.cause = told.cause and replace(told.cause, at=told.cause.at - back)
+    phase, cause = told.outlived
+    told.outlived = (phase and phase - back, cause and cause - back)
+    told.grew = told.grew and told.grew - back
+    return log
 
 
 def _heed_gap(log: RunLog, now: float) -> None:

@@ -81,7 +81,7 @@ from watchdogd.plugin import (
     unknown,
 )
 from watchdogd.plugins.log_staleness import log_paths, log_wording, new_lines, sources
-from watchdogd.plugins.log_staleness.advance import advance, heed
+from watchdogd.plugins.log_staleness.advance import advance, heed, heed_clock
 from watchdogd.plugins.log_staleness.explain import explain
 from watchdogd.plugins.log_staleness.log_verdicts import judge
 from watchdogd.plugins.log_staleness.new_lines import Wanted
@@ -215,6 +215,7 @@ def log_staleness(
         tuple(must_not_see),
     )
     works = working(run, snapshot)
+    state = heed_clock(state, now)
     try:
         seen = sources.look(sources.Where(log, run, snapshot, written), works.job, state, now, failed)
     except OSError as error:

@@ -252,10 +252,11 @@ class LogState:
             each.after, each.stood = [], []
         self.pauses, self.rises, self.since = [], 0, 0.0
 
-    def set_back(self, now: float) -> None:
-        """Follow a clock that was set back: nothing can have happened in its future."""
+    def set_back(self, seconds: float) -> None:
+        """Follow a clock that was set back."""
         for name in ("wrote", "moved", "novel", "sure", "begun"):
-            setattr(self, name, min(getattr(self, name), now))
+            if at := getattr(self, name):
+                setattr(self, name, at - seconds)
 
     def _note_silence(self, at: float, rested: float | None) -> None:
         before = self.templates.get(self.said)

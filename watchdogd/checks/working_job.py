@@ -117,10 +117,13 @@ class Working:
     beside: tuple[str, ...] = ()
 
     def since(self, before: Since, now: float) -> Since:
-        """Return since when progress is possible: the job's start, or the end of the last excuse."""
+        """Return since when progress is possible: the job's start, or the end of the last excuse.
+
+        A start that is still to come says that a clock was set back: the one known before counts.
+        """
         if self.job:
-            begun = self.job.started_at or (now if before.begun is None else before.begun)
-            before = replace(before, begun=begun)
+            start, known = self.job.started_at, now if before.begun is None else before.begun
+            before = replace(before, begun=start if start and start <= now else known)
         return replace(before, excused=now) if self.excuse else before
 
 

@@ -14,7 +14,7 @@ from watchdogd.parsers.guard_heartbeat import GuardHeartbeat
 from watchdogd.parsers.logs.log_files import ReadPosition
 from watchdogd.parsers.logs.log_lines import read_lines
 from watchdogd.plugin import Run, Status
-from watchdogd.plugins.log_staleness.advance import advance
+from watchdogd.plugins.log_staleness.advance import advance, heed_clock
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.log_verdicts import judge
 from watchdogd.plugins.log_staleness.new_lines import Wanted
@@ -79,11 +79,25 @@ def test_all_that_is_remembered_comes_back_from_its_text() -> None:
         assert CODEC.load(json.loads(json.dumps(CODEC.dump(log)))) == log
 
 
-def test_the_clock_may_be_set_back() -> None:
-    log = advance(lived(30), Seen(), Working(job(2)), WISHES, START + 5 * MINUTE)
-    (result, *_) = judge(Look("*.log", Working(job(2)), log, START + 6 * MINUTE), LIMITS, WISHES)
-    assert result.status is Status.OK
-    assert all(place.grown_at <= START + 5 * MINUTE for place in log.files.places.values())
+def still(log: RunLog, now: float) -> tuple[RunLog, Status, float]:
+    """A look at which nothing was new: the state, the status, and the seconds of silence."""
+    log = heed_clock(log, now)
+    files = tuple(News(key, place) for key, place in log.files.places.items())
+    log = advance(log, Seen(files), Working(job(2)), WISHES, now)
+    (result, *_) = judge(Look("*.log", Working(job(2)), log, now), Limits(600.0, None), WISHES)
+    return log, result.status, result.metrics["age"].value
+
+
+def test_a_clock_that_is_set_back_neither_ends_nor_hides_a_hang() -> None:
+    """Found by `make chaos`, seed 207: a stalled run was reported as one that makes progress again."""
+    log, works, _ = still(lived(30), START + 31 * MINUTE)
+    assert works is Status.OK
+    log, hangs, silent = still(log, START + 60 * MINUTE)
+    assert (hangs, silent) == (Status.CRITICAL, 31 * MINUTE)
+    for days in (1, 3):
+        log, hangs, silent = still(log, START - days * 86_400)
+        assert (hangs, silent) == (Status.CRITICAL, 31 * MINUTE)
+    assert still(log, START - 3 * 86_400 + MINUTE)[1:] == (Status.CRITICAL, 32 * MINUTE)
 
 
 def look(memory: dict[str, Any]) -> list[Status]:
