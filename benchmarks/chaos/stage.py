@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ from typing import Any
 import psutil
 
 from benchmarks.chaos.clock import WallClock, zone
-from benchmarks.chaos.journal import Journal, Request, Sample
+from benchmarks.chaos.journal import EVERYONE, Fault, Journal, Request, Sample
 from benchmarks.chaos.lab import Lab
 from benchmarks.chaos.names import NameServer
 from benchmarks.chaos.pace import Pacer
@@ -32,6 +31,7 @@ from tests.deploy.pages import adapted
 from tests.lab.accounts import GROUP
 from tests.lab.people import PATH
 from tests.lab.processes import lives
+from watchdogd.home.markers import RESTART
 
 DISKS, RUNS, SWITCHED, JOB = 10, 4, "run-s", "job"
 CONFIG = """
@@ -147,7 +147,7 @@ class Stage:
         self._cron: list[subprocess.Popen[bytes] | None] = [None, None]
         self._cron_at = 0.0
         self.cron_works = True
-        self.replacing = threading.Event()
+        self._replacements = 0
         self.pacer = Pacer(self.journal.pace)
 
     def __enter__(self) -> Stage:
@@ -318,11 +318,13 @@ class Stage:
     def say(self, *words: str, user: str = OWNER, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
         """A verb to its end; 124 where that takes too long."""
         argv: list[str | Path] = [self.lab.watchdogd, *words]
+        before = self._replacements
         try:
             done = self.lab.run_as(user, argv, env=self.env, cwd=Path("/"), check=False, timeout=timeout)
         except (subprocess.TimeoutExpired, AssertionError):
             return subprocess.CompletedProcess(argv, 124, "", "no answer")
-        if "Traceback" in done.stdout + done.stderr and not self.replacing.is_set():
+        replaced = before % 2 or self._replacements != before  # its modules may have been gone meanwhile
+        if "Traceback" in done.stdout + done.stderr and not replaced:
             self.journal.left.append(f"a traceback of {words}: {done.stderr[-300:]}")
         return done
 
@@ -354,11 +356,17 @@ class Stage:
         self.cron()
 
     def restart(self) -> None:
-        """As people do; a tick is another program each time anyway."""
+        """As people do; a tick is another program each time anyway. One that is ended midway is a fault."""
         if self.mode == "systemd":
             self.manager.systemctl("restart", UNIT, check=False)
         elif self.mode != "ticks":
-            self.say("restart")
+            begin, done = time.time(), self.say("restart", timeout=300)
+            if done.returncode:
+                print(f"restart: {done.returncode} {done.stderr.strip()[-300:]}", flush=True)
+                explains = (r"^\[\w+\] chaos-watch: ",)
+                midway = Fault("restart ended midway", begin, time.time(), (EVERYONE,), RESTART + CRON, True,
+                               explains=explains)  # fmt: skip
+                self.journal.faults.append(midway)
 
     def cron(self) -> None:
         """Every few seconds the lines of the crontab, each beside nobody of its own."""
@@ -377,12 +385,12 @@ class Stage:
         away, other = package.with_name("away"), package.with_name("other")
         if not other.exists():
             self._other_version(package, other)
-        self.replacing.set()
+        self._replacements += 1
         package.rename(away)
         time.sleep(seconds)
         other.rename(package)
         away.rename(other)
-        self.replacing.clear()
+        self._replacements += 1
 
     def _other_version(self, package: Path, other: Path) -> None:
         if self.other:
