@@ -234,5 +234,7 @@ def log_staleness(
         main, *others = (
             _advised(each, run, works.job, cause=cause, stacks=stacks) for each in (main, *others)
         )
-    shown = replace(main, cells=log_wording.columns(main.metrics, log_wording.numbers(after), now))
+    stalled = main.progress is not None and main.progress.stalled
+    cells = log_wording.columns(main.metrics, log_wording.numbers(after), now, stalled=stalled)
+    shown = replace(main, cells=cells)
     return [heed(after, works, main.status), shown, *others]

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from watchdogd.plugin import Metric
 
 
-def columns(metrics: Mapping[str, Metric], known: Mapping[str, Metric], now: float) -> dict[str, str | float]:
-    """Return the columns: progress (also of a run that is not judged), rate, age of the log."""
+def columns(
+    metrics: Mapping[str, Metric], known: Mapping[str, Metric], now: float, *, stalled: bool
+) -> dict[str, str | float]:
+    """Return the columns: progress (also if it is not judged), rate (unless stalled), age of the log."""
     found: dict[str, str | float] = {}
     if progress := _progress(known):
         found["progress"] = progress
-    if rate := _rate(metrics):
+    if (rate := _rate(metrics)) and not stalled:
         found["rate"] = rate
     if "age" in metrics:
         found["log"] = now - metrics["age"].value

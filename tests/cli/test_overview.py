@@ -59,7 +59,7 @@ def _shown_by(plugin: str, status: str, numbers: dict[str, Metric]) -> dict[str,
     values = {name: metric.value for name, metric in numbers.items()}
     told: dict[str, str | float] = {}
     if plugin == "log_staleness":
-        told = log_wording.columns(numbers, numbers, NOW - 20)
+        told = log_wording.columns(numbers, numbers, NOW - 20, stalled=status != "OK")
     elif plugin == "gpu_health" and "gpus" in numbers:
         told = {"GPUs": gpus_cell(numbers)}
     elif plugin == "memory_leak" and "left" in numbers:
@@ -202,7 +202,7 @@ def test_open_incidents_stand_before_the_runs_and_are_told_once() -> None:
     first = next(
         index
         for index, line in enumerate(lines)
-        if "CRITICAL open for 35m, acknowledged by otto 1m2s ago" in line
+        if "CRITICAL open for 35m, acknowledged by otto 62s ago" in line
     )
     run = next(index for index, line in enumerate(lines) if line.startswith("moe"))
     assert first < run

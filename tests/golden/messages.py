@@ -37,11 +37,12 @@ from watchdogd.incidents.models import (
     Observation,
 )
 from watchdogd.incidents.reminders import notice
-from watchdogd.notify.channel_state import Policy
+from watchdogd.notify.channel_state import ChannelState, Policy
 from watchdogd.notify.channels.console import Console
 from watchdogd.notify.channels.email import Account, _page
 from watchdogd.notify.channels.email import compose as mail
 from watchdogd.notify.channels.slack import blocks
+from watchdogd.notify.delivery_plan import Situation
 from watchdogd.notify.message import compose, test_message
 from watchdogd.notify.notification import Message, Notification
 from watchdogd.notify.reports import Reports, digest
@@ -430,7 +431,8 @@ def messages() -> Iterator[tuple[str, Message]]:
                 yield title, _here(note.message, name)
         for note in compose(together := at_once(folder / "log"), {}, RULES, together[0].at):
             yield "several alerts of one run at once", _here(note.message, name)
-        yield from delivery([event for _, event in events])
+        for title, message in delivery([event for _, event in events]):
+            yield title, _here(message, name)
 
 
 def at_once(folder: Path) -> list[IncidentEvent]:
@@ -455,9 +457,25 @@ def delivery(events: list[IncidentEvent]) -> Iterator[tuple[str, Message]]:
     later = Reports("mail", ("slack",), now + 86400, Policy(name="bloom-watch"))
     yield "delivery: given up", later.expired([row])[0].message
     yield "delivery: it works again", later.works()[0].message
+    stalls = [each for each in events if each.check == "llama-7b/log_staleness"]
+    first, last = stalls[0], next(each for each in stalls if each.kind is EventKind.RESOLVED)
+    for name, rows in (
+        ("an alert that comes late", _rows([first])),
+        ("one that has ended since", _rows([first, last])),
+    ):
+        yield f"delivery: {name}", late(rows)
     for occasion, rows in zip(("in one round", "in quiet hours"), several, strict=True):
         at, policy = rows[-1].created_at, Policy(name="bloom-watch")
         yield f"delivery: many {occasion}", digest(rows, at, at, policy, occasion)[-1].message
+
+
+def late(rows: Sequence[Notification]) -> Message:
+    """The first of these as the channel mail sends it, which did not take it for an hour."""
+    channel = ChannelState("mail")
+    for row in rows:
+        channel.put(row)
+    at = rows[0].created_at + 3600.0
+    return Situation({"mail": channel}, "mail", at, Policy(name="bloom-watch")).plan().sends[0].message
 
 
 def _rows(events: Sequence[IncidentEvent]) -> list[Notification]:

@@ -178,9 +178,9 @@ def test_a_channel_that_stays_broken_hands_its_messages_to_the_fallback() -> Non
     desk.work(2)
     assert "first@mail" in mail.keys
     copy = next(each for each in mail.taken if each.key == "first@mail")
-    assert copy.message.body.startswith(
-        "Sent here because channel slack does not deliver: slack answered 500"
-    )
+    late, why = copy.message.body.split("\n\n")[:2]
+    assert late.startswith("This message is 10m late.")
+    assert why == "Sent here because channel slack does not deliver: slack answered 500"
     assert desk.ledger.states()["first@slack"] == "diverted"
     desk.add(letter(2, name="second"))
     desk.work(POLICY.longest)

@@ -63,7 +63,8 @@ def letter(
     number: int = 17, channel: str = "slack", name: str = "", now: float = NOON, **changes: object
 ) -> Notification:
     """A notification about one incident."""
-    return addressed(message(number, **changes), channel, now, name or f"incident-{number}-opened")  # type: ignore[arg-type]  # tests name fields freely
+    told = message(number, **{"at": now} | changes)  # type: ignore[arg-type]  # tests name fields freely
+    return addressed(told, channel, now, name or f"incident-{number}-opened")
 
 
 @dataclass

@@ -49,7 +49,8 @@ STALL = ((0.0, 0.0), (60.0, 1.0), (120.0, 0.0))
     ("jobs", "more", "state"),
     [
         ({"running": 1}, {"stalled": [STALL]}, "hung"),
-        ({"running": 2, "suspended": 2}, {"stalled": [STALL]}, "suspended"),
+        ({"running": 2, "suspended": 2}, {}, "suspended"),
+        ({"running": 2, "suspended": 2}, {"stalled": [STALL]}, "hung"),  # a process that somebody stopped
         ({"running": 2, "suspended": 1}, {"stalled": [STALL]}, "hung"),
         ({"running": 1, "starting": 1}, {}, "starting"),
         ({"running": 1, "ending": 1}, {}, "ending"),

@@ -184,15 +184,19 @@ def slurm_users(config: Config, uid: int | None = None) -> frozenset[str]:
     return frozenset({user_name(os.geteuid() if uid is None else uid)})
 
 
+_STALLS = ("running", "suspended")
+"""States of a run that can stall: a stopped process does, while a job that Slurm suspends is not judged."""
+
+
 def state_of(numbers: Mapping[str, float], *, stalled: bool, wrong: bool) -> str:
     """Return a run's state from numbers of its jobs: `running`, `waiting`, `held`, `elsewhere`, and IDLE's.
 
-    `stalled`: its jobs make no progress; `wrong`: it has no job, which is a fault.
+    `stalled`: its jobs make no progress, which is a fault; `wrong`: it has no job, which is one.
     """
     if placed := numbers.get("running", 0.0):
-        if sum(numbers.get(why, 0.0) for why in IDLE) >= placed:
-            return next(why for why in IDLE if numbers.get(why, 0.0))
-        return "hung" if stalled else "running"
+        idle = sum(numbers.get(why, 0.0) for why in IDLE) >= placed
+        state = next(why for why in IDLE if numbers.get(why, 0.0)) if idle else "running"
+        return "hung" if stalled and state in _STALLS else state
     if numbers.get("waiting", 0.0) or numbers.get("held", 0.0):
         return "waiting"
     if numbers.get("elsewhere", 0.0):
@@ -213,12 +217,12 @@ def run_state(results: Iterable[Mapping[str, Any]]) -> str:
     """
     seen = list(results)
     state = next((each["run_state"] for each in seen if each.get("run_state")), "")
-    if state != "running":
+    if state not in _STALLS:
         return str(state)
     reports = [(each["at"], each["progress"]) for each in seen if each.get("progress")]
     step = max((_timestamp(progress["at"]) for _, progress in reports if progress["at"]), default=0.0)
     hangs = any(progress["stalled"] and _timestamp(at) >= step for at, progress in reports)
-    return "hung" if hangs else "running"
+    return "hung" if hangs else str(state)
 
 
 def _timestamp(text: str) -> float:

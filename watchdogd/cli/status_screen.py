@@ -19,7 +19,7 @@ from watchdogd.cli.output import named, one_line, terminal
 from watchdogd.home import markers
 from watchdogd.plugin import Status
 from watchdogd.system.times import short_time
-from watchdogd.units import format_duration, format_size
+from watchdogd.units import age, format_size
 from watchdogd.web.columns import (
     ROUND,
     STATE_WORDS,
@@ -244,7 +244,7 @@ def _head(home: Home, status: StatusFile, now: float) -> Iterator[Text]:
     if status["alive"] and status.get("starting"):
         yield Text("starting: its first round is not done yet", style="cyan")
     last, old = status["last_round"], status.get("starting") or not status["alive"]
-    ago = f"{format_duration(max(now - time_of(last), 0.0))} ago" if last else "never"
+    ago = f"{age(now - time_of(last))} ago" if last else "never"
     yield Text(f"last round: {ago}{'; what follows is as it was then' if last and old else ''}")
     if status["link"] and status["holder"]:
         yield Text(one_line(_link(status["link"])))
@@ -256,7 +256,7 @@ def _stop(stopped: Mapping[str, str], now: float) -> str:
     """Return `stopped by alice on login1 3h ago: the cluster is serviced`."""
     where = f" on {stopped['host']}" if stopped["host"] else ""
     why = f": {stopped['reason']}" if stopped["reason"] else ""
-    ago = format_duration(max(now - time_of(stopped["at"]), 0.0))
+    ago = age(now - time_of(stopped["at"]))
     return one_line(f"stopped by {stopped['by']}{where} {ago} ago{why}")
 
 
@@ -303,19 +303,19 @@ def _incident(incident: Mapping[str, Any], now: float) -> Text:
     """Return the line of an open incident: its age, who acknowledged it, the check's summary."""
     name = named(incident["check"], incident["subject"], incident.get("target") or "")
     name += " (comes and goes: held back)" if incident.get("flapping") else ""
-    lasted = format_duration(max(now - time_of(incident.get("since") or incident["opened_at"]), 0.0))
+    lasted = age(now - time_of(incident.get("since") or incident["opened_at"]))
     state = f"{incident['status']} open for {lasted}"
     if incident.get("acknowledged_by"):
         state += f", acknowledged by {incident['acknowledged_by']}"
     if incident.get("acknowledged_at"):
-        state += f" {format_duration(max(now - time_of(incident['acknowledged_at']), 0.0))} ago"
+        state += f" {age(now - time_of(incident['acknowledged_at']))} ago"
     text = Text().append(one_line(state), style=STYLES.get(incident["status"], ""))
     return text.append(f": {name}: {one_line(incident['summary'])}")
 
 
 def _action(action: Mapping[str, Any], now: float) -> Text:
     """Return the line about what watchdogd does, or is about to do, about an incident."""
-    began = action["began"] and format_duration(max(now - time_of(action["began"]), 0.0))
+    began = action["began"] and age(now - time_of(action["began"]))
     does = action.get("will") or action["action"]
     what = f"{does}, begun {began} ago" if began else f"watchdogd will {does}"
     by = f"({action['trigger']}, incident {action['incident']})"
@@ -337,7 +337,7 @@ def _others(status: StatusFile, now: float) -> Iterator[Text]:
             text = Text().append(one_line(seen["status"]), style=STYLES.get(seen["status"], ""))
             yield text.append(f" {named(seen['check'], seen['subject'])}: {one_line(seen['summary'])}")
     for switch in status.get("switches", []):
-        ago = format_duration(max(now - time_of(switch["at"]), 0.0))
+        ago = age(now - time_of(switch["at"]))
         yield Text(one_line(f"{switch_line(switch)[0]} {ago} ago{switch_line(switch)[1]}"), style="yellow")
     for silence in status.get("silences", []):
         reason = f": {one_line(silence['reason'])}" if silence["reason"] else ""

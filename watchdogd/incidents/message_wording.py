@@ -42,6 +42,13 @@ def first_line(word: str, target: str, fact: str, more: str = "", suspect: str =
     return beginning(word, target) + cut(one_line(fact, 1000), room - len(named)) + named + _others(more)
 
 
+def late_line(headline: str, word: str, target: str, how: str) -> tuple[str, str]:
+    """Return a first line with `how` late it comes before its fact, and the same uncut."""
+    begin = beginning(word, target)
+    fact = f"{how}: {headline.removeprefix(begin)}"
+    return begin + cut(fact, LIMIT - len(begin)), begin + fact
+
+
 def joined(fact: str, suspect: str, after: str = "") -> str:
     """Return `fact; suspect`, or `slow: suspect` if the fact is one word; `after` is a fact left out."""
     between = "; " if " " in (fact or after) else ": "

@@ -264,6 +264,13 @@ class ChannelState:
         others = (other for row in self._told(item.line, outdated=True) for other in row.message.items)
         return any(other.line == item.line and (other.incident or 0) > item.incident for other in others)
 
+    def ends_of(self, message: Message) -> dict[int, Message]:
+        """Return the waiting messages that end what this one reports, by incident."""
+        begun = {item.incident for item in message.items if item.incident is not None and not item.ended}
+        return {
+            number: row.message for number in sorted(begun) for row in self._waiting.about(end_of(number))
+        }
+
     def is_head(self, row: Notification, out: Container[str]) -> bool:
         """Return whether a row is the next in all its lines, and not told with another.
 

@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from operator import attrgetter, itemgetter
 
 from watchdogd.errors import DeliveryError
-from watchdogd.incidents.message_wording import first_line
+from watchdogd.incidents.message_wording import first_line, late_line
 from watchdogd.notify.channel_state import (
     ChannelState,
     Health,
@@ -28,7 +28,7 @@ from watchdogd.notify.channel_state import (
 from watchdogd.notify.notification import Item, Message, Notification, addressed, incident_thread
 from watchdogd.notify.reports import DIGEST, Reports, digest
 from watchdogd.system.text import one_line
-from watchdogd.units import local_time
+from watchdogd.units import age, local_time
 
 STORM = 20
 """Number of ready rows from which on many are sent before they are marked."""
@@ -105,7 +105,7 @@ class Situation:
         """Return the maker of reports on the channel, and the channels that get them."""
         tell = self.policy.tell
         names = () if tell is None else [name for name in tell if name in self.channels] or self.channels
-        return Reports(self.name, self._working(names), self.now, self.policy)
+        return Reports(self.name, self._working(names), self.now, self.policy, self.skew)
 
     def _working(self, names: Iterable[str]) -> list[str]:
         """Return those channels, except this one, that are not broken."""
@@ -207,7 +207,8 @@ class Situation:
             same = [one for one in same if not message.lines.isdisjoint(one.message.lines)]
             ends = [*channel.carried(row, out), *same]
             told = [end for end in ends if not channel.overtaken(end, standing=standing)]
-            sends.append(Send(row, joined(message, told, old), tuple(ends)))
+            whole = joined(message, told, old)
+            sends.append(Send(row, as_late(whole, channel.ends_of(whole), self.now + self.skew), tuple(ends)))
             if len(first) < STORM:
                 break
         return written, sends
@@ -342,6 +343,37 @@ def joined(message: Message, ends: Sequence[Notification], overtaken: frozenset[
     incidents = {*message.incidents, *(number for end in ends for number in end.message.incidents)}
     body = "\n".join((message.body, "", *notes))
     return replace(message, body=body, items=tuple(items), incidents=tuple(sorted(incidents)))
+
+
+LATE = 60.0
+"""Seconds after which a message says how late it comes."""
+
+
+def as_late(message: Message, ends: Mapping[int, Message], wall: float) -> Message:
+    """Return a message as it is sent at the time `wall`: a late one says how late, and what has ended since.
+
+    `ends`: those that wait behind it, by incident.
+    """
+    if (seconds := wall - message.at) < LATE:
+        return message
+    alerts = {item.incident for item in message.items if item.incident is not None and not item.ended}
+    how = f"{age(seconds)} late"
+    if alerts and alerts <= ends.keys():
+        how += ", recovered since" if all(end.recovered for end in ends.values()) else ", ended since"
+    headline, whole = late_line(message.headline, message.status, message.target, how)
+    over = [
+        f"{'Recovered' if end.recovered else 'Ended'} at {local_time(end.at)}: {one_line(item.summary)}"
+        for number, end in ends.items()
+        for item in end.items
+        if item.incident == number
+    ]
+    notes = [f"This message is {age(seconds)} late.", *over]
+    notes.append(f"What follows is as it was at {local_time(message.at)}.")
+    if not message.line and headline != whole:
+        notes.append(whole.partition(f"{how}: ")[2])
+    body = "\n".join((*notes, "", message.body))
+    line = message.line or ("" if headline == whole else whole)
+    return replace(message, headline=headline, line=line, body=body)
 
 
 def superseded(old: Notification, by: str) -> Notification:

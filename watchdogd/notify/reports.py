@@ -23,12 +23,13 @@ _NAMED = 20
 
 @dataclass(frozen=True)
 class Reports:
-    """Reports on one channel at one time; `to`: the channels that get them."""
+    """Reports on one channel at one time; `to`: the channels that get them; `skew`: see Situation."""
 
     channel: str
     to: Sequence[str]
     now: float
     policy: Policy
+    skew: float = 0.0
 
     def broken(self, failure: str, waiting: Sequence[Notification]) -> list[Notification]:
         """Return the report that the channel does not deliver."""
@@ -79,7 +80,7 @@ class Reports:
             status=status,
             target=one_line(self.policy.name, 100),
             thread=f"{ABOUT}{digits}",
-            at=self.now,
+            at=self.now + self.skew,
             fact=text,
         )
         return [addressed(message, name, self.now, message.thread) for name in self.to]
