@@ -23,7 +23,7 @@ from rich.text import Text
 from tests.lab import zones
 from tests.web.browser import chromium
 from tests.web.pictures import View, taken
-from watchdogd.cli.report import page
+from watchdogd.cli.web import page
 from watchdogd.home.layout import Home
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "demo"

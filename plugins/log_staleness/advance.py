@@ -6,30 +6,32 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from watchdogd.checks.working_job import Since
+from watchdogd.parsers.logs.progress import ProgressReport
 from watchdogd.plugin import Job, Status
-from watchdogd.plugins.log_staleness.learned_rhythm import UNKNOWN
-from watchdogd.plugins.log_staleness.new_lines import goes_on, take_lines
-from watchdogd.plugins.log_staleness.run_log import Blocks, HungJob, JobTold, RunLog, Unread, name_of
+from watchdogd.plugins.log_staleness import training_figures
+from watchdogd.plugins.log_staleness.counter import grows
+from watchdogd.plugins.log_staleness.learned_rhythm import BEAT, UNKNOWN
+from watchdogd.plugins.log_staleness.new_lines import goes_on, rested, take_lines
+from watchdogd.plugins.log_staleness.run_log import (
+    Asked,
+    BeatSeen,
+    Blocks,
+    HungJob,
+    JobTold,
+    RunLog,
+    Unread,
+    name_of,
+)
 from watchdogd.system.codec import codec_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from watchdogd.checks.working_job import Working
-    from watchdogd.plugins.log_staleness.new_lines import Wanted
-    from watchdogd.plugins.log_staleness.sources import News, Seen
-from typing import TYPE_CHECKING
-
-from watchdogd.parsers.logs.progress import ProgressReport
-from watchdogd.plugins.log_staleness import training_figures
-from watchdogd.plugins.log_staleness.counter import grows
-from watchdogd.plugins.log_staleness.learned_rhythm import BEAT
-from watchdogd.plugins.log_staleness.new_lines import rested
-from watchdogd.plugins.log_staleness.run_log import Asked, BeatSeen
-
-if TYPE_CHECKING:
     from watchdogd.parsers.guard_heartbeat import GuardHeartbeat
+    from watchdogd.plugins.log_staleness.new_lines import Wanted
     from watchdogd.plugins.log_staleness.run_log import RunLog
+    from watchdogd.plugins.log_staleness.sources import News, Seen
 
 
 NO_BEAT = ("", 0.0)

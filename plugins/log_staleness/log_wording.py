@@ -12,13 +12,10 @@ from watchdogd.system.number import count
 from watchdogd.units import local_time
 
 if TYPE_CHECKING:
-    from watchdogd.plugins.log_staleness.run_log import LastStep, RunLog
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from watchdogd.plugin import Metric
+    from watchdogd.plugins.log_staleness.run_log import LastStep, RunLog
 
 
 def columns(

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from watchdogd.parsers.logs import failures, log_lines, measures, progress_forms
 from watchdogd.parsers.logs import progress as trainlog
 from watchdogd.parsers.logs.line_shapes import Shape, shape_of
 from watchdogd.parsers.logs.log_lines import SHOWN_AT_MOST, LogLine, read_lines
+from watchdogd.parsers.logs.progress import compiled
 from watchdogd.plugins.log_staleness import training_figures
 from watchdogd.plugins.log_staleness.counter import begin_epoch, grows
 from watchdogd.plugins.log_staleness.learned_rhythm import OWN
-from watchdogd.plugins.log_staleness.run_log import CauseSeen, Labels
+from watchdogd.plugins.log_staleness.run_log import CauseSeen, Forbidden, Labels, QuietPhase
 from watchdogd.system.number import digits
+from watchdogd.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchdogd.parsers.logs.progress import ProgressReport
-    from watchdogd.plugins.log_staleness.run_log import RunLog
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from watchdogd.parsers.logs.progress import compiled
-from watchdogd.plugins.log_staleness.run_log import Forbidden, QuietPhase
-from watchdogd.units import parse_duration
-
-if TYPE_CHECKING:
-    from watchdogd.plugins.log_staleness.run_log import JobTold
+    from watchdogd.plugins.log_staleness.run_log import JobTold, RunLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,16 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from watchdogd.checks.causes import core_file, peer_node
 from watchdogd.checks.working_job import of
 from watchdogd.errors import UnreadableError
 from watchdogd.parsers import guard_heartbeat
 from watchdogd.parsers.logs import log_files, structured_files
 from watchdogd.parsers.logs.log_files import LogFile, ReadPosition
+from watchdogd.plugin import Job
 from watchdogd.plugins.log_staleness import file_versions, log_paths
 from watchdogd.plugins.log_staleness.file_versions import Version
+from watchdogd.plugins.log_staleness.run_log import Peer, RunLog
 from watchdogd.probe.sample_files import left
 
 if TYPE_CHECKING:
@@ -22,10 +25,6 @@ if TYPE_CHECKING:
     from watchdogd.parsers.logs.log_lines import LogLine
     from watchdogd.plugin import Job, Run, Snapshot
     from watchdogd.plugins.log_staleness.run_log import RunLog
-
-from watchdogd.checks.causes import core_file, peer_node
-from watchdogd.plugin import Job
-from watchdogd.plugins.log_staleness.run_log import Peer, RunLog
 
 
 def looked_up(log: RunLog, job: Job | None) -> RunLog:

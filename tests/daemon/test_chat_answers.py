@@ -20,7 +20,7 @@ from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.config.loading import parse
 from watchdogd.daemon import chat_answers
 from watchdogd.daemon.chat_answers import FILE, AnswerLook, ChannelAnswers, TakenAnswer, look
-from watchdogd.daemon.daemon import Daemon
+from watchdogd.daemon.daemon import Daemon, ServiceManager
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
 from watchdogd.errors import DeliveryError
@@ -33,7 +33,6 @@ from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.notify.slack_reactions import SlackReactions
 from watchdogd.system.account import user_name
 from watchdogd.system.bounded_io import BoundedIO
-from watchdogd.system.service_manager import ServiceManager
 
 CONFIG = """
 [daemon]

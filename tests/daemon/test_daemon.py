@@ -14,7 +14,7 @@ from tests.notify.values import Script
 from tests.waiting import wait_until
 from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.daemon import status_file
-from watchdogd.daemon.daemon import GONE, Absence, Daemon
+from watchdogd.daemon.daemon import GONE, Absence, Daemon, ServiceManager
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
 from watchdogd.home.layout import Home
@@ -22,7 +22,6 @@ from watchdogd.incidents.models import IncidentEvent
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.notify.message import compose
 from watchdogd.notify.notification import Notification
-from watchdogd.system.service_manager import ServiceManager
 
 CONFIG = """
 [daemon]

@@ -14,14 +14,13 @@ from tests.waiting import wait_until
 from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.daemon import status_file
 from watchdogd.daemon.check_runner import CheckRunner
-from watchdogd.daemon.daemon import Daemon
+from watchdogd.daemon.daemon import Daemon, ServiceManager
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Observation
 from watchdogd.notify.dead_mans_switch import heartbeat_of
 from watchdogd.plugin import Progress, Result, Sign, Status, Strength
-from watchdogd.system.service_manager import ServiceManager
 
 RUN = """
 [runs.{name}]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.cli import main, report, web
+from watchdogd.cli import main, web
 from watchdogd.config.loading import load
 from watchdogd.config.models import Config
 from watchdogd.errors import WatchdogError
@@ -35,7 +35,7 @@ def test_a_report_of_several_homes_holds_the_page_of_each(
         loaded.append(home)
         return load(home, pressing=pressing)
 
-    monkeypatch.setattr(report, "load", counted)
+    monkeypatch.setattr(web, "load", counted)
     assert main(["report", *homes, "-o", str(file)]) == 0
     assert len(loaded) == 3, "once for each home that is there"
     text = file.read_text()

@@ -19,14 +19,13 @@ from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.cli import main
 from watchdogd.config.loading import parse
 from watchdogd.config.models import DigestSection
-from watchdogd.daemon.daemon import Daemon
+from watchdogd.daemon.daemon import Daemon, ServiceManager
 from watchdogd.daemon.housekeeping import MARK, is_due
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
 from watchdogd.errors import ConfigError
 from watchdogd.home.layout import Home
 from watchdogd.notify.dead_mans_switch import heartbeat_of
-from watchdogd.system.service_manager import ServiceManager
 from watchdogd.web.content import MessageRow, PageContent
 from watchdogd.web.digest_text import as_json, digest
 from watchdogd.web.run_forecast import HowFar

@@ -51,8 +51,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "answer": {
         "incidents": ("incidents", "list what is open, or what was"),
         "ack": ("incidents", "say that you look after an incident: no more reminders"),
-        "silence": ("silence", "mute messages about a run, disk or check for a while"),
-        "unsilence": ("silence", "end a silence; what is still wrong is reported"),
+        "silence": ("incidents", "mute messages about a run, disk or check for a while"),
+        "unsilence": ("incidents", "end a silence; what is still wrong is reported"),
         "stacks": (
             "job.stacks",
             "show where all processes of a run stand: equal stacks folded, suspects first",
@@ -76,7 +76,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "show which alerts the present configuration would have brought",
         ),
         "digest": ("digest", "print the morning message: progress, hours lost, disks; --send sends it"),
-        "report": ("report", "write all that is known as one HTML file, for a shared folder"),
+        "report": ("web", "write all that is known as one HTML file, for a shared folder"),
         "export": (
             "export",
             "write all of the history as JSON lines, for another database or for safekeeping",

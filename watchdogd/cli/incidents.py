@@ -1,4 +1,4 @@
-"""`watchdogd incidents`: what is open, or what was; `ack ID`: acknowledge an incident."""
+"""`watchdogd incidents`: what is open, or what was; `ack`, `silence`, `unsilence`: the answers to it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from watchdogd.cli.lookup import known_target, store_of
+from watchdogd.cli.lookup import known_target, silenced_targets, store_of
 from watchdogd.cli.output import clean, complain, named, one_line, print_json, print_line, seconds, terminal
 from watchdogd.daemon.status_file import incident_json
-from watchdogd.errors import WatchdogError
+from watchdogd.errors import UsageError, WatchdogError
 from watchdogd.home.inbox_submit import submit
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident
@@ -17,7 +17,7 @@ from watchdogd.system.account import own_name
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.system.text import close_to
 from watchdogd.system.times import short_time
-from watchdogd.units import format_duration
+from watchdogd.units import format_duration, iso, local_time
 from watchdogd.web.columns import standstills, time_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,19 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `incidents` and `ack`."""
-    if parser.get_default("verb") == "ack":
+    """Declare the options of `incidents`, `ack`, `silence` and `unsilence`."""
+    verb = parser.get_default("verb")
+    if verb == "unsilence":
+        parser.add_argument("target", metavar="TARGET", help="as it was silenced")
+        parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+        return
+    if verb == "silence":
+        parser.add_argument("target", metavar="TARGET", help="a run, a disk, a check (run-17/log_staleness)")
+        parser.add_argument("--for", required=True, metavar="DURATION", help="30m, 2h, 1d")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="for the team and the log")
+        parser.add_argument("--json", action="store_true", help="print the silence as JSON")
+        return
+    if verb == "ack":
         parser.add_argument("id", metavar="ID", type=int, nargs="+", help="as 'watchdogd incidents' shows it")
         parser.add_argument("--reason", default="", metavar="TEXT", help="for the team and the log")
         parser.add_argument("--json", action="store_true", help="print what was acknowledged as JSON")
@@ -39,11 +50,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print incidents (open ones by weight, all by time), or acknowledge some.
+    """Print incidents (open ones by weight, all by time), or pass an answer to the daemon for its next round.
 
     Return 1 if no incident ever had such a name or number.
     """
-    return _acknowledge(args) if args.verb == "ack" else _list(args)
+    return {"ack": _acknowledge, "silence": _silence, "unsilence": _unsilence}.get(args.verb, _list)(args)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -178,3 +189,35 @@ def _chosen(number: int, known: dict[int, dict[str, Any]] | None) -> dict[str, A
 def _about(incident: dict[str, Any]) -> str:
     words = [str(incident.get(key) or "") for key in ("check", "summary")]
     return clean(": ".join(["", *(word for word in words if word)]))
+
+
+def _silence(args: argparse.Namespace) -> int:
+    length = seconds(args, "--for")
+    if length <= 0:
+        raise UsageError("silence: --for needs a duration above zero; 'watchdogd unsilence' ends a silence")
+    home = Home.existing(args.home)
+    target = known_target(home, args.target)
+    submit(str(home.inbox), "silence", target, target=target, seconds=length, reason=args.reason)
+    at = time.time() + length
+    if args.json:
+        print_json({"target": target, "until": iso(at), "reason": args.reason})
+    else:
+        print_line(f"{target} is silenced for {format_duration(length)}, until {local_time(at)}")
+    return 0
+
+
+def _unsilence(args: argparse.Namespace) -> int:
+    """Request the end of a silence; say so if nothing is known to be silenced."""
+    home = Home.existing(args.home)
+    target = known_target(home, args.target)
+    silent = silenced_targets(home)
+    was_silent = silent is None or target in silent
+    submit(str(home.inbox), "unsilence", target, target=target)
+    if args.json:
+        print_json({"target": target, "until": None, "was_silent": was_silent})
+    elif was_silent:
+        print_line(f"{target} is no longer silenced; what is still wrong is reported in the next round")
+    else:
+        others = f"; silenced: {', '.join(sorted(silent or ()))}" if silent else ""
+        print_line(f"{target} was not silenced{others}")
+    return 0

@@ -11,14 +11,13 @@ import time
 from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.cli.output import print_line
 from watchdogd.daemon import daemon_log, wiring
-from watchdogd.daemon.daemon import Daemon
+from watchdogd.daemon.daemon import Daemon, ServiceManager
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
 from watchdogd.errors import StalledError
 from watchdogd.home import markers
 from watchdogd.home.layout import Home
 from watchdogd.notify.dead_mans_switch import heartbeat_of
-from watchdogd.system.service_manager import ServiceManager
 
 ENDING = 60
 """Seconds to release the lease, the workers and the chain if rounds do not finish any more."""

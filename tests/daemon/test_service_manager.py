@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdogd.system.service_manager import ServiceManager
+from watchdogd.daemon.daemon import ServiceManager
 
 
 @pytest.fixture(params=["path", "abstract"])
