@@ -21,6 +21,7 @@ from watchdogd.incidents.evaluate import evaluate
 from watchdogd.incidents.models import AlertPolicy, AlertState, CheckState, Incident, Observation
 from watchdogd.plugin import Metric, Progress, Result, Status
 from watchdogd.web.content import gather
+from watchdogd.web.digest_text import digest
 from watchdogd.web.timeline import HOLDS, STATES, Link, Span, links, timeline, totals
 
 MINUTE = 60.0
@@ -52,6 +53,8 @@ STALL = ((0.0, 0.0), (60.0, 1.0), (120.0, 0.0))
         ({"running": 2, "suspended": 2}, {}, "suspended"),
         ({"running": 2, "suspended": 2}, {"stalled": [STALL]}, "hung"),  # a process that somebody stopped
         ({"running": 2, "suspended": 1}, {"stalled": [STALL]}, "hung"),
+        ({"running": 1}, {"unseen": [(60.0, 120.0)]}, "hung"),
+        ({"running": 1, "suspended": 1}, {"unseen": [(60.0, 120.0)]}, "hung"),
         ({"running": 1, "starting": 1}, {}, "starting"),
         ({"running": 1, "ending": 1}, {}, "ending"),
         ({"waiting": 1}, {"stalled": [STALL]}, "waiting"),
@@ -121,6 +124,33 @@ def test_a_cancelled_run_is_gone_in_its_history_as_in_its_badge(tmp_path: Path) 
         picture = gather(home, store, status, "w", since=seen.at, now=told[-1].at)
     assert picture.runs[0].state == "gone"
     assert picture.runs[0].totals == {"gone": 2 * MINUTE}
+
+
+def test_a_stall_has_lost_the_time_since_the_last_progress(tmp_path: Path) -> None:
+    """A process is stopped for ten minutes, found after five: as long as its incident says."""
+    begin, run = 1_796_000_000.0, "run-17"
+    home = Home(tmp_path / "home")
+    home.make()
+    log, alive = f"{run}/log_staleness", f"{run}/job_liveness"
+    book, policies = AlertState(), {log: AlertPolicy(confirm=1), alive: AlertPolicy(confirm=1)}
+    counted = {"running": Metric(1.0), "suspended": Metric(1.0)}
+    with closing(Store.open("sqlite:///history.db", home)) as store:
+        for minute in range(12):
+            at, stalled = begin + minute * MINUTE, 5 <= minute < 10
+            result = Result(Status.OK, "steps", progress=Progress(at=at))
+            if stalled:
+                result = Result(Status.CRITICAL, "stalled", progress=Progress(stalled=True)).dated(begin)
+            seen = (
+                Observation(alive, run, run, Result(Status.OK, "suspended", counted), at),
+                Observation(log, run, run, result, at),
+            )
+            book, events = evaluate(book, seen, policies, at)
+            store.record(Record(at, seen, book, events))
+        picture = gather(home, store, {"checks": []}, "w", since=begin, now=begin + 12 * MINUTE)
+    [row] = picture.runs
+    assert row.totals == {"hung": 10 * MINUTE, "suspended": 2 * MINUTE}
+    assert row.lost == 10 * MINUTE
+    assert "lost 10m: stalled 10m\n- 10m: stalled" in digest(picture).body
 
 
 def test_nothing_is_known_before_the_first_reading_nor_long_after_the_last() -> None:

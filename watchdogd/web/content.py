@@ -317,9 +317,17 @@ def _run(
     counted = next((check for check, points in mine.items() if _RUNNING in points), "")
     jobs = mine.get(counted, {})
     results = tuple(each for each in status["checks"] if each["run"] == run)
+    stalls = {
+        (check, key[0]): points[key] for check, points in mine.items() for key in points if key[1] == STALLED
+    }
     spans = timeline(
         {kind: jobs.get(("", kind), ()) for kind in ("running", "waiting", "held", "elsewhere", *IDLE)},
-        stalled=[points[key] for points in mine.values() for key in points if key[1] == STALLED],
+        stalled=list(stalls.values()),
+        unseen=[
+            (row.incident.began, row.incident.opened_at)
+            for row in own
+            if row.incident.status is Status.CRITICAL and (row.incident.check, row.incident.subject) in stalls
+        ],
         gone=[
             (row.incident.began, row.incident.resolved_at or now)
             for row in own

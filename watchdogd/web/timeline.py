@@ -59,6 +59,7 @@ def timeline(
     jobs: Mapping[str, Points],
     *,
     stalled: Sequence[Points] = (),
+    unseen: Sequence[Interval] = (),
     gone: Sequence[Interval] = (),
     gaps: Sequence[Interval] = (),
     since: float,
@@ -68,20 +69,21 @@ def timeline(
 
     `jobs`: how many there were by kind (`running`, `waiting`, those of IDLE), as (time, number), oldest
         first.
-    `stalled`: 1 while a check reported no progress. `gone`: times of open incidents about missing jobs.
+    `stalled`: 1 while a check reported no progress. `unseen`: times from the last progress until that was an
+        incident. `gone`: times of open incidents about missing jobs.
     `gaps`: times when nobody watched.
     """
     seen = _counted(jobs)
     stalls = [_Course(points) for points in stalled]
     edges = {since, now, *seen.edges(), *(edge for course in stalls for edge in course.edges())}
-    edges |= {edge for spans in (gone, gaps) for span in spans for edge in span}
+    edges |= {edge for spans in (unseen, gone, gaps) for span in spans for edge in span}
     times = sorted(edge for edge in edges if since <= edge <= now)
 
     def state(at: float) -> str:
         counts = None if _within(at, gaps) else seen.at(at)
         if counts is None:
             return "unwatched"
-        hangs = any((each.at(at) or 0.0) >= _MOSTLY for each in stalls)
+        hangs = _within(at, unseen) or any((each.at(at) or 0.0) >= _MOSTLY for each in stalls)
         found = state_of(counts, stalled=hangs, wrong=_within(at, gone))
         return _WORDS.get(found, found)
 
