@@ -138,12 +138,14 @@ class Advice:
     """One thing that helps: a `sentence` that says when or what for, and the `command` to type, if any.
 
     `action`: the kind of automatic action (`requeue`) that does the same; while watchdogd is about to do it
-    by itself, a message offers the command only in case that fails.
+    by itself, a message offers the command only in case that fails. `recurs`: what it corrects would come
+    again in a job that starts unchanged, which is said where watchdogd is about to start one.
     """
 
     sentence: str = ""
     command: str = ""
     action: str = ""
+    recurs: bool = False
 
     @classmethod
     def of(cls, problem: Problem) -> Advice:

@@ -138,9 +138,10 @@ def _advised(result: Result, run: Run, job: Job, *, cause: str = "", stacks: boo
 
 def _deed(run: Run | None, works: Working, log: RunLog, now: float) -> JobDeed | None:
     """Return by what watchdogd ended the job that was judged before, if none works now."""
-    if run is None or not works.absent:
+    if run is None or run.finished or not works.excuse:
         return None
-    return run.deed("requeue" if works.waits else "cancel", log.job.work.begun, now, now)
+    found = (run.deed(action, log.job.work.begun, now, now) for action in ("cancel", "requeue"))
+    return max(filter(None, found), key=lambda deed: deed.at, default=None)
 
 
 def _unread_log(error: OSError) -> Advice:

@@ -53,6 +53,10 @@ def _numbers(log: RunLog) -> dict[str, bool]:
     return {"loss": bool(log.told.loss), "pace": bool(log.curves.pace), "skips": bool(log.told.skips)}
 
 
+_ENDED = {"cancel": "ended", "requeue": "requeued"}
+"""What watchdogd did to a job so that it ended."""
+
+
 def _not_judged(look: Look) -> Iterator[Result]:
     """Report OK for all subjects; problems of a job that is over end without a message of their own.
 
@@ -60,9 +64,10 @@ def _not_judged(look: Look) -> Iterator[Result]:
     and why.
     """
     log, state = look.log, look.state
-    closed, by = state.closed, " by watchdogd" if look.deed else ""
-    if look.deed and not state.waits and state.absent:
-        closed = f"its {'process was ended' if look.process else 'job was cancelled'}{by}"
+    closed, by, noun = state.closed, "", "process" if look.process else "job"
+    if look.deed:
+        by = " by watchdogd"
+        closed = f"its {noun} was {_ENDED[look.deed.action]}{by}"
     line = f"not judged: {state.excuse}"
     said = ok(line, details=log_wording.evidence(log))
     said = replace(said, progress=log_wording.how_far(log))

@@ -35,6 +35,7 @@ def next_batch():
     time.sleep(600)
 next_batch()
 """
+DEAF = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{TRAINING}"
 CALLED = """#!/bin/sh
 cat > "$(dirname "$0")/called.json"
 echo "$1 is called"
@@ -54,13 +55,24 @@ class Place:
         (folder / "train.py").write_text(TRAINING)
         (folder / "call").write_text(CALLED)
         (folder / "call").chmod(0o755)
-        words = [sys.executable, str(folder / "train.py")]
-        self.training = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
-        assert self.training.stdout
-        assert self.training.stdout.readline() == b"ready\n"
-        (folder / "train.pid").write_text(f"{self.training.pid}\n")
+        self.training = self._started()
         self.told: list[str] = []
         self.bodies: list[str] = []
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        words = [sys.executable, str(self.folder / "train.py")]
+        training = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
+        assert training.stdout
+        assert training.stdout.readline() == b"ready\n"
+        (self.folder / "train.pid").write_text(f"{training.pid}\n")
+        return training
+
+    def train(self, program: str) -> None:
+        """Another program in place of the training."""
+        with self.training as before:
+            before.kill()
+        (self.folder / "train.py").write_text(program)
+        self.training = self._started()
 
     def configure(self, actions: str, more: str = "") -> None:
         """`actions` are keys of the run."""
@@ -156,7 +168,7 @@ def test_a_hang_from_evidence_to_the_end_of_the_process(place: Place) -> None:
     notices = [line for line in place.told if line.endswith("(on_hang, incident 1)")]
     assert notices in (
         [],  # the end of the incident came in the same round, and says it
-        ["NOTICE call ran, processes ended by SIGTERM, stacks taken (on_hang, incident 1)"],
+        ["NOTICE call ran, its process ended by SIGTERM, stacks taken (on_hang, incident 1)"],
     )
     assert place.bodies[0].startswith("watchdogd will take stacks, then run ")
     assert not any("set by" in line for line in place.told), "what it pressed is its own action alone"
@@ -169,7 +181,7 @@ def test_a_hang_from_evidence_to_the_end_of_the_process(place: Place) -> None:
 
 def test_once_an_incident_also_after_a_restart(place: Place) -> None:
     place.configure('on_hang = ["cancel"]')
-    subprocess.run(["kill", "-STOP", str(place.training.pid)], check=True)  # it does not see the SIGTERM
+    place.train(DEAF)
     with assembled(place.home, begin(place)) as parts:
         place.rounds(parts, "cancel: ")
         place.settle(parts)
@@ -313,7 +325,7 @@ def test_a_tick_ends_when_all_is_done(place: Place) -> None:
         told = parts.engine.conclude(60, lambda: True, go_on=True)
     (message,) = (each.message for each in told)
     assert message.headline.startswith(
-        "[ACTION] glide: false FAILED, processes ended by SIGTERM, stacks taken (on_hang, incident 1)"
+        "[ACTION] glide: false FAILED, its process ended by SIGTERM, stacks taken (on_hang, incident 1)"
     )
     assert "\nstacks: " in message.body
     assert "\ncancel: SIGTERM is sent to " in message.body

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from tests.golden import checks, unreadable
 from tests.golden.checks import START
@@ -51,6 +52,7 @@ from watchdogd.plugin import Result, Status, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
 from watchdogd.remediation import executor, job_actions
 from watchdogd.remediation.models import Action, ActionRecord
+from watchdogd.remediation.policy import ActionLimits, ActionRequest, pending
 from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry, _named
 from watchdogd.system.account import own_name
 from watchdogd.web.content import MessageRow, PageContent
@@ -110,11 +112,16 @@ def _ordered(found: IncidentEvent, look: Sequence[Observation]) -> IncidentEvent
     """The event with what watchdogd is to do about a stall."""
     promised = (each.result for each in look if any(told.action == "requeue" for told in each.result.advice))
     hangs = {result.summary for result in promised if result.trigger == "on_hang"}
-    will = (Action("stacks").next, Action("requeue").next)
+    will = (Action("stacks"), Action("requeue"))
+    with mock.patch.object(job_actions, "_may_end", lambda job: job.user == "alice"):  # whoever renders this
+        bobs = job_actions.foreign((checks.job("330", user="bob"),), "slurm")
+    theirs = any(each.command == "scontrol requeue 330" for each in found.advice)
+    request = ActionRequest(FIRST, found.run, "on_hang", will, bobs if theirs else None)
+    coming = tuple(each.next(found.at) for each in pending([request], (), ActionLimits(), found.at))
     polls = any(
         told.action == "save-switch" for told in found.advice
     )  # one of its Guards, so that it is told
-    return replace(found, polled=polls, upcoming=will if found.summary in hangs else ())
+    return replace(found, polled=polls, upcoming=coming if found.summary in hangs else ())
 
 
 def suspects(folder: Path) -> Events:
@@ -380,7 +387,7 @@ def actions() -> Events:
     yield "action: several", RemediationContext.notice(context, several, "rank 3 in next_batch", NOW)
     mixed = [_record(*deed) for deed in (DEEDS[2], DEEDS[6], DEEDS[4])]
     yield "action: some failed", RemediationContext.notice(context, mixed, "", NOW)
-    later = replace(Action("requeue").next, when=message_wording.not_before(NOW + 192, 408.0))
+    later = replace(Action("requeue").next(), when=message_wording.not_before(NOW + 192, 408.0))
     more = RemediationContext.notice(context, [_record(*DEEDS[1])], "", NOW, (later,))
     yield "action: one is still to come", more
 

@@ -198,12 +198,14 @@ def test_what_watchdogd_will_do_comes_first_with_what_ends_that_and_is_not_asked
         text = "\n".join(lines)
         begins = next(at for at, line in enumerate(lines) if line.startswith(("What you can do", "stacks:")))
         assert text.index("watchdogd will") < text.index(lines[begins]), title
-        assert re.search("An acknowledgement( of incident 7)? or a silence stops that.", text), title
+        assert re.search(
+            "An acknowledgement( of incident 7)? or a silence stops that.|To stop that:\n    watchdogd ack 7",
+            text,
+        ), title
         for command in ("watchdogd stacks", "scontrol requeue"):
             at = next((at for at, line in enumerate(lines) if line.startswith(f"    {command}")), None)
-            assert at is None or lines[at - 1].startswith("Only if watchdogd could not "), (
-                f"{title}: {command}"
-            )
+            expected = "To restart it (as bob):" if "It will not " in text else "Only if watchdogd could not "
+            assert at is None or lines[at - 1].startswith(expected), f"{title}: {command}"
 
 
 def test_what_says_how_long_says_since_when_itself() -> None:

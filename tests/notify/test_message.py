@@ -66,6 +66,24 @@ def test_the_body_begins_with_what_watchdogd_will_do_and_what_helps() -> None:
     assert "    watchdogd --home /work/w stacks run-17\n" in _one(event(advice=advice), rules=elsewhere)
 
 
+@pytest.mark.parametrize("kind", ["requeue", "resubmit", "cancel"])
+def test_a_restart_that_would_meet_the_same_error_says_so_and_how_it_is_stopped(kind: str) -> None:
+    fix = Advice("Correct the error first: it would fail again.", recurs=True)
+    upcoming = (NextAction("stacks", "take stacks"), NextAction(kind, "go on"))
+    text = _one(event(advice=(fix,), upcoming=upcoming))
+    again = (
+        "But the job would meet the same error again. To stop that:\n    watchdogd ack 17\n\nWhat you can do:"
+    )
+    promise = text.split("\n", 1)[1]
+    if kind == "cancel":
+        assert promise.startswith("watchdogd will take stacks, then go on. An acknowledgement or a silence")
+    else:
+        assert promise.startswith(f"watchdogd will take stacks, then go on. {again}")
+    refused = (NextAction(kind, "go on", refused="dry run"),)
+    assert "same error" not in _one(event(advice=(fix,), upcoming=refused)).partition("What you")[0]
+    assert "same error" not in _one(event(upcoming=upcoming))
+
+
 def test_what_people_did_goes_to_everybody_and_wakes_nobody() -> None:
     rules = dataclasses.replace(RULES, standing=frozenset({"pager"}))
     routes = {CHECK: Route(("slack", "pager"))}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import suspect_nodes, switches
 from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident
-from watchdogd.plugin import Run, Status
+from watchdogd.plugin import Advice, Run, Status
 from watchdogd.remediation import executor, job_actions
 from watchdogd.remediation.models import Action, ActionOutcome, ActionRecord, ActionTask, Exclusion
 from watchdogd.system import account, command
@@ -99,6 +101,41 @@ def test_somebody_elses_job_is_left_to_its_owner(desk: Desk, monkeypatch: pytest
         by_hand="scancel 501",
     )
     assert desk.ran == []
+
+
+def test_what_only_its_owner_may_is_known_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, hers = replace(JOB, user="ben"), replace(JOB, user="ann")
+    waits = replace(mine, id="502", raw_id="502", state="PENDING", nodes="")
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    monkeypatch.setattr(account, "own_name", lambda: "ben")
+    assert job_actions.foreign((mine,), "slurm") is None
+    assert job_actions.foreign((hers, mine), "slurm") is None, "which is meant is seen when it is done"
+    assert job_actions.foreign((waits,), "slurm") is None
+    found = job_actions.foreign((hers, waits), "slurm")
+    assert found is not None
+    assert found.why == "job 501 is ann's, who alone may"
+    assert found.by_hand == {
+        "requeue": Advice("To restart it (as ann):", "scontrol requeue 501"),
+        "cancel": Advice("To end it (as ann):", "scancel 501"),
+    }
+    process = job_actions.foreign((replace(hers, id="4711"),), "process")
+    assert process is not None
+    assert (process.why, [*process.by_hand]) == ("process 4711 is ann's, who alone may", ["cancel"])
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert job_actions.foreign((hers,), "slurm") is None
+
+
+def test_a_process_that_is_stopped_is_woken_to_end(desk: Desk) -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            process.send_signal(signal.SIGSTOP)
+            desk.run = replace(RUN, backend="process")
+            desk.jobs = (replace(JOB, id=str(process.pid)),)
+            outcome = desk.do("cancel")
+            assert (outcome.ok, outcome.short) == (True, "its process ended by SIGTERM")
+            assert process.wait(120) == -signal.SIGTERM
+        finally:
+            process.kill()
 
 
 def test_a_job_that_began_after_the_incident_is_spared(desk: Desk) -> None:

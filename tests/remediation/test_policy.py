@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from watchdogd.incidents import message_wording
+from watchdogd.plugin import Advice
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, ActionRecord
 from watchdogd.remediation.policy import (
     DAY,
@@ -14,6 +15,7 @@ from watchdogd.remediation.policy import (
     REST,
     ActionLimits,
     ActionRequest,
+    Foreign,
     PendingAction,
     decide,
     forget,
@@ -135,6 +137,29 @@ def test_what_a_limit_refuses_is_not_promised() -> None:
     assert desk.promise(again) == (
         f"watchdogd will take stacks. {STOPS} It will not requeue its job: {unknown}."
     )
+
+
+def test_what_the_owner_of_a_job_alone_may_is_neither_promised_nor_tried() -> None:
+    by_hand = Advice("To restart it (as bob):", "scontrol requeue 41")
+    desk, case = (
+        Desk(),
+        replace(HANG, foreign=Foreign("job 41 is bob's, who alone may", {"requeue": by_hand})),
+    )
+    assert desk.promise(case) == (
+        "watchdogd will take stacks. An acknowledgement or a silence stops that. "
+        "It will not requeue its job: job 41 is bob's, who alone may."
+    )
+    assert labels(desk.round(case)) == ["stacks"]
+    desk.end()
+    (refused,) = desk.round(case)
+    assert (refused.state, refused.outcome) == (SKIPPED, "job 41 is bob's, who alone may")
+    assert refused.advice("glide") == (by_hand,)
+    assert desk.round(case) == []
+
+
+def test_the_end_of_a_process_is_promised_as_that() -> None:
+    case = ActionRequest(7, "glide", "on_hang", (CANCEL,), process=True)
+    assert Desk().promise(case).startswith("watchdogd will end its process. ")
 
 
 def test_what_fails_holds_up_nothing() -> None:

@@ -154,9 +154,8 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     assert json.loads((evidence / "incident.json").read_text())["run"] == "glide"
 
     # somebody else's job is left to its owner
-    assert f"job {bobs} is bob's, who alone may: scontrol requeue {bobs}" in watch.wait_done(
-        "requeue FAILED: "
-    )
+    watch.wait_told(f"watchdogd will not requeue its job: job {bobs} is bob's, who alone may.", lines="")
+    watch.wait_told(f"scontrol requeue {bobs}", lines=r"\s+scontrol ")
     assert watch.restarts(bobs) == "Restarts=0"
 
     # an array that burns is held
@@ -170,6 +169,8 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     wait_until(lambda: "iteration 20 " in (watch.folder / "train.log").read_text(), 90, "it trains again")
     assert watch.restarts(job) == "Restarts=1"
     assert len(watch.told("[ACTION] glide", "its job requeued")) <= 1
+    assert not watch.told("[INFO] glide", "was requeued"), "its own report says so"
+    assert not watch.told("[ACTION] dive"), "what cannot be done is not announced and then refused"
 
     # gone by a fault of its node: its script is submitted again, once, elsewhere, and is the run's
     (watch.folder / "poison").touch()

@@ -93,7 +93,7 @@ _FIRST = {
 
 def first_fixes(kind: str) -> tuple[Advice, ...]:
     """Return what to change first, if it would only happen again."""
-    return (Advice(_FIRST[kind]),) if kind in _FIRST else ()
+    return (Advice(_FIRST[kind], recurs=True),) if kind in _FIRST else ()
 
 
 def explains(kind: str) -> bool:

@@ -9,6 +9,7 @@ from threading import Event as Ending
 from typing import Any
 
 from watchdogd.batch.run_models import slurm_users
+from watchdogd.checks import working_job
 from watchdogd.config.target_models import RunSection
 from watchdogd.daemon.registry.check_factory import Check, written
 from watchdogd.daemon.setup import Setup
@@ -28,9 +29,9 @@ from watchdogd.incidents.models import (
     Observation,
 )
 from watchdogd.plugin import SLOW, Result, Status
-from watchdogd.remediation import policy, stall_inquiry, suspects
+from watchdogd.remediation import job_actions, policy, stall_inquiry, suspects
 from watchdogd.remediation.models import DONE, EVIDENCE, Action, ActionRecord, ActionTask, Exclusion
-from watchdogd.remediation.policy import ActionRequest
+from watchdogd.remediation.policy import ActionRequest, Foreign
 from watchdogd.remediation.stall_inquiry import StallInquiry
 
 _REPORTS = frozenset({EventKind.OPENED, EventKind.WORSE, EventKind.NOTICE})
@@ -159,7 +160,17 @@ class RemediationContext:
         for name in self._runs(check):
             actions = tuple(map(_action, getattr(self.setup.config.runs[name], last.trigger)))
             if actions:
-                yield ActionRequest(incident.id, name, last.trigger, actions)
+                speaker = self.speaker(name)
+                process = bool(speaker and speaker.run and speaker.run.backend == "process")
+                yield ActionRequest(incident.id, name, last.trigger, actions, self._foreign(name), process)
+
+    def _foreign(self, run: str) -> Foreign | None:
+        """Return the run's job if it is another user's, as far as the last snapshot shows."""
+        check = self.speaker(run)
+        snapshot = self.snapshots.snapshot(check) if check and check.run else None
+        if check is None or check.run is None or snapshot is None:
+            return None
+        return job_actions.foreign(working_job.of(check.run, snapshot), check.run.backend)
 
     def _last(self, check: Check, incident: Incident) -> Result | None:
         seen = self.latest.get(check.name, ())

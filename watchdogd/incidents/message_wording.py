@@ -283,16 +283,22 @@ def outcome(
     return cut(heads, room - len(short)) + short
 
 
-def upcoming(actions: Sequence[NextAction], incidents: Sequence[int] = ()) -> str:
+RESTARTS = frozenset({"requeue", "resubmit"})
+"""Kinds of action that start the same job again."""
+
+
+def upcoming(actions: Sequence[NextAction], incidents: Sequence[int] = (), *, recurs: bool = False) -> str:
     """Return what watchdogd will do, when if not at once, and what stops it; what it will not, and why.
 
-    `incidents`: those for which it is done, where others are in the message.
+    `incidents`: those for which it is done, where others are in the message. `recurs`: the job that it starts
+    would end in the same way; the command that stops it follows.
     """
     will = ", then ".join(str(each) for each in actions if not each.refused)
     wont = "; ".join(f"{each.words}: {each.refused}" for each in actions if each.refused)
     which = f" of incident {' and '.join(map(str, incidents))}" if incidents else ""
-    stops = f" An acknowledgement{which} or a silence stops that." if will else ""
+    stops = f" An acknowledgement{which} or a silence stops that." if will and not recurs else ""
     parts = [f"watchdogd will {will}.{stops}" if will else "", f"It will not {wont}." if wont else ""]
+    parts.append("But the job would meet the same error again. To stop that:" if recurs else "")
     said = " ".join(filter(None, parts))
     return said if will else said.replace("It will", "watchdogd will", 1)
 

@@ -140,7 +140,7 @@ def _message(
         worst.suspect,
     )
     several = len(_numbers(group)) > 1
-    parts = ["" if whole else fact, _promise(group), _answers(group, rules.command)]
+    parts = ["" if whole else fact, _promise(group, rules.command), _answers(group, rules.command)]
     shown: set[str] = set()
     parts.append(_account(worst, now, shown, lines=40, several=several))
     for event in group[1:SHOWN]:
@@ -234,7 +234,7 @@ def _when(event: IncidentEvent, now: float) -> str:
     return f"Since {local_time(since)}{f', for {age(seconds)}' if seconds >= 1 else ''}{before}."
 
 
-def _promise(group: Sequence[IncidentEvent]) -> str:
+def _promise(group: Sequence[IncidentEvent], command: str) -> str:
     """Return what watchdogd will do about all of it, and what ends that promise."""
     will: dict[str, NextAction] = {}
     for each in (each for event in group for each in event.upcoming):
@@ -243,7 +243,18 @@ def _promise(group: Sequence[IncidentEvent]) -> str:
             will[each.words] = each
     several = len(_numbers(group)) > 1
     whose = _numbers(event for event in group if event.upcoming) if several else ()
-    return message_wording.upcoming(tuple(will.values()), whose) if will else ""
+    again = [event for event in group if _starts_again(event)]
+    if not will:
+        return ""
+    stops = [f"{command} ack {number}" for number in _numbers(again)]
+    said = message_wording.upcoming(tuple(will.values()), whose, recurs=bool(stops))
+    return f"{said}\n{verbatim(chr(10).join(stops))}" if stops else said
+
+
+def _starts_again(event: IncidentEvent) -> bool:
+    """Return whether watchdogd will start the run again, though the same fault would come again."""
+    will = {each.kind for each in event.upcoming if not each.refused}
+    return bool(will & message_wording.RESTARTS) and any(each.recurs for each in event.advice)
 
 
 def _answers(group: Sequence[IncidentEvent], command: str) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from watchdogd.batch import commands, live_job, scontrol, sinfo, slurm, slurmtext
 from watchdogd.batch.live_job import LiveJob
+from watchdogd.checks.working_job import as_owner
 from watchdogd.config import switch_places
 from watchdogd.errors import SlurmError, SlurmSilentError, WatchdogError
 from watchdogd.home import suspect_nodes, switches
@@ -28,6 +29,7 @@ from watchdogd.plugins.job_liveness import liveness_wording
 from watchdogd.remediation import node_exclusion
 from watchdogd.remediation.models import ActionOutcome, ActionTask
 from watchdogd.remediation.node_exclusion import NodeExclusion
+from watchdogd.remediation.policy import Foreign
 from watchdogd.system import account, command
 from watchdogd.system.number import count, digits
 from watchdogd.system.pathname import file_name
@@ -57,6 +59,29 @@ def run_of(task: ActionTask) -> Run:
     if task.run is None:
         raise WatchdogError("it belongs to no run")
     return task.run
+
+
+def foreign(jobs: Iterable[Job], backend: str) -> Foreign | None:
+    """Return the first of a run's jobs that have nodes, if all of these are other users'."""
+    placed = [job for job in jobs if job.placed]
+    if not placed or any(_may_end(job) for job in placed):
+        return None
+    job, typed = placed[0], commands.of(backend)
+    number = job.id if backend == "process" else shlex.quote(job.handle)
+    ways = {
+        kind: Advice(as_owner(purpose, job), line.format(id=number))
+        for kind, purpose, line in (
+            ("requeue", "To restart it", typed.requeue),
+            ("cancel", "To end it", typed.end),
+        )
+        if line
+    }
+    return Foreign(f"{typed.noun} {job.id} is {job.user}'s, who alone may", ways)
+
+
+def _may_end(job: Job) -> bool:
+    """Return whether this process's user may end or requeue a job."""
+    return os.geteuid() == 0 or job.user == account.own_name()
 
 
 def cancel(task: ActionTask) -> ActionOutcome:
@@ -147,7 +172,7 @@ def _to_waiting(what: str, done: str, task: ActionTask) -> ActionOutcome:
     waiting = [job for job in live_job.queued(run, task.users) if job.waiting]
     if not waiting:
         return ActionOutcome("nothing of it waits")
-    mine = [job for job in waiting if os.geteuid() == 0 or job.user == account.own_name()]
+    mine = [job for job in waiting if _may_end(job)]
     said = [_named(job) for job in mine]
     failed = [
         f"{_named(job)} is {job.user}'s, who alone may: {_line(words, job)}"
@@ -255,7 +280,7 @@ def _tell_batch_system(what: str, task: ActionTask, run: Run) -> ActionOutcome:
     words = _words_for(what, run)
     job = _meant(live_job.locate(run, task.users, task.gpus), words, task)
     line = _line(words, job)
-    if os.geteuid() != 0 and job.user != account.own_name():
+    if not _may_end(job):
         theirs = f"{_named(job)} is {job.user}'s"
         return ActionOutcome(f"{theirs}, who alone may: {line}", ok=False, why=theirs, by_hand=line)
     answer = command.ask((*words, job.handle), deadline=_DEADLINE)
@@ -346,12 +371,17 @@ def _terminate(task: ActionTask, run: Run) -> ActionOutcome:
     for pid in pids:
         try:
             os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGCONT)  # one that is stopped would not see the other one
         except ProcessLookupError:
             continue  # it ended by itself
         except PermissionError:
-            return ActionOutcome(f"process {pid} is another user's, who alone may: kill {pid}", ok=False)
+            why, line = f"process {pid} is another user's", f"kill {pid}"
+            return ActionOutcome(f"{why}, who alone may: {line}", ok=False, why=why, by_hand=line)
+    ended = "its process" if len(pids) == 1 else f"its {len(pids)} processes"
     return ActionOutcome(
-        f"SIGTERM is sent to {', '.join(map(str, pids))}", short="processes ended by SIGTERM"
+        f"SIGTERM is sent to {', '.join(map(str, pids))}",
+        short=f"{ended} ended by SIGTERM",
+        then=(Advice("To start it again, start it by hand."),),
     )
 
 

@@ -56,11 +56,11 @@ class Action:
             return os.path.basename(self.words[0])
         return _NAMES.get(self.kind, self.kind)
 
-    @property
-    def next(self) -> NextAction:
-        """Return it as what watchdogd will do."""
+    def next(self, *, process: bool = False) -> NextAction:
+        """Return it as what watchdogd will do; `process`: about a plain process, which is no job."""
         about = os.path.basename(self.words[0]) if self.words else ""
-        return NextAction(self.kind, _WILL.get(self.kind, self.label).format(about))
+        words = "end its process" if process and self.kind == "cancel" else _WILL.get(self.kind, self.label)
+        return NextAction(self.kind, words.format(about))
 
     @property
     def harmless(self) -> bool:
@@ -79,7 +79,7 @@ _WILL = {
 """What watchdogd will do, by kind; `{}` stands for the program or script."""
 
 _DEEDS = {
-    "requeue": "its job was requeued", "cancel": "its job was cancelled",
+    "requeue": "it was requeued", "cancel": "it was cancelled",
     "resubmit": "a new job was submitted", "hold": "its waiting jobs were held",
     "cancel-pending": "its waiting jobs were cancelled",
     "kill-switch": "the kill switch was pressed", "save-switch": "the save switch was pressed",

@@ -8,11 +8,12 @@ acknowledged, stops the rest.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from watchdogd.incidents import message_wording
 from watchdogd.incidents.models import NextAction
+from watchdogd.plugin import Advice
 from watchdogd.remediation.models import BEGUN, DONE, EVIDENCE, FAILED, LOST, SKIPPED, Action, ActionRecord
 from watchdogd.system import pathname
 from watchdogd.system.times import fresh
@@ -27,13 +28,26 @@ _FREE = frozenset({"evidence", "exec", "annotate"})
 
 
 @dataclass(frozen=True, slots=True)
+class Foreign:
+    """Job of a run that is another user's: `why` watchdogd may not, and how its owner does it, by action."""
+
+    why: str
+    by_hand: Mapping[str, Advice]
+
+
+@dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """An incident that asks for actions: for a run (empty: none), by a key, in this order."""
+    """An incident that asks for actions: for a run (empty: none), by a key, in this order.
+
+    `foreign`: the run's job, if its owner alone may end it. `process`: the run is a plain process.
+    """
 
     incident: int
     run: str
     trigger: str
     actions: tuple[Action, ...]
+    foreign: Foreign | None = None
+    process: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +78,7 @@ class PendingAction:
 
     def next(self, now: float) -> NextAction:
         """Return it in words, with when it comes if that is not at once."""
-        found = self.action.next
+        found = self.action.next(process=self.request.process)
         if self.before is None:
             return replace(found, refused=self.refused)
         ago = now - self.before.at if self.before.ended else None
@@ -110,6 +124,9 @@ def pending(
             if deed:
                 yield PendingAction(case, action, deed.at)
                 continue
+            if case.foreign and action.kind in case.foreign.by_hand:
+                yield PendingAction(case, action, refused=case.foreign.why)
+                continue
             before = _resting(action, _same(case.run, action, past), now)
             at = max(now, before.at + REST) if before else now
             expected = _limited(ActionRecord(case.incident, case.run, case.trigger, action, at), past, rules)
@@ -147,6 +164,8 @@ def _ordered(
     if action == EVIDENCE:
         other = _gathered(record, past)
         return _skipped(record, f"see evidence/{other}") if other else record
+    if case.foreign and (by_hand := case.foreign.by_hand.get(action.kind)):
+        return replace(_skipped(record, case.foreign.why), then=(by_hand,))
     if _resting(action, _same(case.run, action, past), now):
         return None
     return _limited(record, past, rules)
