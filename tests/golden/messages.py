@@ -193,7 +193,7 @@ def comings_and_goings(folder: Path) -> Events:
         checks.liveness({"jobs": (checks.job(),)}, {**obeyed}, *more, switch=switch)[""]
         for more in ((), ({**obeyed, "switch": None},))
     )
-    unjudged = Result(Status.OK, "not judged", quiet=True)
+    unjudged = Result(Status.OK, "not judged: no node answers", quiet=True)
     stalled = checks.lines(folder, checks.STEPS, minutes=4)[""]
     for name, begun, result in (
         ("its kill switch is cleared", stopped, cleared.result),

@@ -1000,8 +1000,8 @@ def test_what_is_only_not_judged_any_more_is_not_ok_again() -> None:
     watch.rounds(2, FULL)
     state = replace(watch.alerts.states[DISK, ""], summary="not judged: no job runs", quiet=True)
     words = message_wording.ended(watch.incident(DISK), state, watch.now)
-    assert words.startswith("closed after ")
-    assert words.endswith(", not recovered: not judged: no job runs")
+    assert words.startswith("closed before it recovered, after ")
+    assert words.endswith(": 98 % full (not judged: no job runs)")
 
 
 def test_the_end_of_a_silence_that_there_is_none_of_is_not_told() -> None:

@@ -17,7 +17,7 @@ from watchdogd.system.account import own_name
 from watchdogd.system.smallfile import STATUS_LIMIT, parse_json, read_plain
 from watchdogd.system.text import close_to
 from watchdogd.system.times import short_time
-from watchdogd.units import format_duration, iso, local_time
+from watchdogd.units import age, format_duration, iso, local_time
 from watchdogd.web.columns import standstills, time_of
 
 if TYPE_CHECKING:
@@ -130,13 +130,13 @@ def _json(home: Home, incident: Incident, known: dict[str, Any]) -> dict[str, An
 def _state(incident: Incident, now: float) -> str:
     """Return `open for 2h`, `open for 2h, acknowledged by bob 5m ago`, or `resolved after 2h`."""
     over = incident.resolved_at
-    lasted = format_duration(max(0.0, (now if over is None else over) - incident.began))
+    lasted = age((now if over is None else over) - incident.began)
     if over is not None:
         return f"resolved after {lasted}"
     if not incident.acknowledged_by:
         return f"open for {lasted}"
     at = incident.acknowledged_at
-    ago = "" if at is None else f" {format_duration(max(0.0, now - at))} ago"
+    ago = "" if at is None else f" {age(now - at)} ago"
     return f"open for {lasted}, acknowledged by {incident.acknowledged_by}{ago}"
 
 

@@ -113,7 +113,7 @@ def ended(incident: Incident, state: CheckState, at: float) -> str:
     if not recovered(state):
         fault = _MORE.sub("", incident.summary)
         if recovery is None:
-            return f"closed after {lasted}, not recovered: {state.summary}"
+            return f"closed before it recovered, after {lasted}: {fault} ({state.summary})"
         now = f", {recovery.now}" if recovery.now else ""
         before = f" before it recovered, after {lasted}: {fault}" if recovery.timed else ""
         return f"{recovery.what}{before}{now}"
