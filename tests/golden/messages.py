@@ -54,6 +54,7 @@ from watchdogd.remediation import executor, job_actions
 from watchdogd.remediation.models import Action, ActionRecord
 from watchdogd.remediation.policy import ActionLimits, ActionRequest, pending
 from watchdogd.remediation.stall_inquiry import RunEvidence, StallInquiry, _named
+from watchdogd.stacks.stack_folding import Process
 from watchdogd.system.account import own_name
 from watchdogd.web.content import MessageRow, PageContent
 from watchdogd.web.render import render
@@ -270,12 +271,20 @@ DEEDS: Any = (
         "rank 9 has not entered AllReduce 1139, evidence saved",
     ),
     ("stacks", "done", "the rank stands in next_batch (train.py:5)", "stacks taken"),
-    ("stacks", "failed", "no stack of a rank", "no stacks", "the process is stopped (state T)"),
+    (
+        "stacks",
+        "failed",
+        "no stack of a rank",
+        "no stacks",
+        "the process is stopped (state T)",
+        "",
+        executor._woken([Process("node2", 4711)]),
+    ),
     (
         "requeue",
         "done",
         "job 329 on node[2-3] is requeued",
-        "its job requeued",
+        "job 329 requeued",
         "",
         "",
         job_actions._way_back("requeue", checks.RUN, checks.job()),
@@ -292,7 +301,7 @@ DEEDS: Any = (
         "cancel",
         "done",
         "job 329 is cancelled",
-        "its job cancelled",
+        "job 329 cancelled",
         "",
         "",
         job_actions._way_back("cancel", checks.RUN, checks.job()),

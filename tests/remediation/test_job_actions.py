@@ -22,7 +22,16 @@ from watchdogd.home.layout import Home
 from watchdogd.incidents.models import Incident
 from watchdogd.plugin import Advice, Run, Status
 from watchdogd.remediation import executor, job_actions
-from watchdogd.remediation.models import Action, ActionOutcome, ActionRecord, ActionTask, Exclusion
+from watchdogd.remediation.models import (
+    FAILED,
+    SKIPPED,
+    Action,
+    ActionOutcome,
+    ActionRecord,
+    ActionTask,
+    Exclusion,
+)
+from watchdogd.stacks.stack_folding import Process
 from watchdogd.system import account, command
 from watchdogd.units import local_time
 
@@ -71,8 +80,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 def test_ones_own_job(desk: Desk) -> None:
     requeued, cancelled = desk.do("requeue"), desk.do("cancel")
-    assert (requeued.text, requeued.short) == ("job 501 on node[5-6] is requeued", "its job requeued")
-    assert (cancelled.text, cancelled.short) == ("job 501 on node[5-6] is cancelled", "its job cancelled")
+    assert (requeued.text, requeued.short) == ("job 501 on node[5-6] is requeued", "job 501 requeued")
+    assert (cancelled.text, cancelled.short) == ("job 501 on node[5-6] is cancelled", "job 501 cancelled")
     assert [each.command for each in requeued.then] == ["scontrol hold 501"]
     assert [each.command.partition(" -X")[0] for each in cancelled.then] == ["sacct -j 501"]
     assert desk.ran == [("scontrol", "requeue", "501"), ("scancel", "501")]
@@ -136,6 +145,20 @@ def test_a_process_that_is_stopped_is_woken_to_end(desk: Desk) -> None:
             assert process.wait(120) == -signal.SIGTERM
         finally:
             process.kill()
+
+
+def test_of_processes_that_are_stopped_it_is_said_how_they_go_on() -> None:
+    stopped = [Process("n5", 88), Process("n5", 89), Process("n6", 90)]
+    assert executor._woken(stopped) == (Advice("To let them go on, on n5:", "kill -CONT 88 89"),)
+    assert executor._woken(stopped[2:]) == (Advice("To let it go on, on n6:", "kill -CONT 90"),)
+    assert executor._woken(()) == ()
+
+
+def test_a_note_that_failed_is_no_trouble_of_the_run() -> None:
+    failed = ActionRecord(3, "glide", "on_hang", Action("annotate", ("python",)), NOW, FAILED, "no API key")
+    (said,) = failed.advice("glide")
+    assert said.sentence == "The run is not affected: correct that for the next incident."
+    assert replace(failed, state=SKIPPED).advice("glide") == ()
 
 
 def test_a_job_that_began_after_the_incident_is_spared(desk: Desk) -> None:
@@ -260,7 +283,7 @@ def test_a_requeued_job_leaves_out_what_is_under_suspicion_now(
     desk.answers["show"] = f"JobId=501 JobName=x\n   ReqNodeList=(null) ExcNodeList={before}\n"
     outcome = desk.do("requeue", exclusion=Exclusion())
     assert outcome.text == f"job 501 on node[5-6] is requeued, {text}"
-    assert outcome.short == f"its job requeued, {text}"
+    assert outcome.short == f"job 501 requeued, {text}"
     left_out = ["watchdogd nodes --remove n7"] if text == "without n7" else []
     assert [each.command for each in outcome.then] == ["scontrol hold 501", *left_out]
     updates = [words[-1] for words in desk.ran if words[1] == "update"]

@@ -168,7 +168,7 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     slurm.run_as("root", ["scontrol", "update", f"jobid={job}", "StartTime=now"])  # else after two minutes
     wait_until(lambda: "iteration 20 " in (watch.folder / "train.log").read_text(), 90, "it trains again")
     assert watch.restarts(job) == "Restarts=1"
-    assert len(watch.told("[ACTION] glide", "its job requeued")) <= 1
+    assert len(watch.told("[ACTION] glide", f"job {job} requeued")) <= 1
     assert not watch.told("[INFO] glide", "was requeued"), "its own report says so"
     assert not watch.told("[ACTION] dive"), "what cannot be done is not announced and then refused"
 
@@ -185,4 +185,4 @@ def test_a_hang_is_caught_and_the_job_goes_on(watch: Watch) -> None:
     wait_until(lambda: len(watch.told("[RESOLVED] glide")) == 2, 90, "the run is back", every=0.3)
     assert len(watch.told("[ACTION] glide", "submitted as job")) <= 1
     assert Path(watch.folder / "again.out").exists()
-    assert "its job requeued" in watch.dog("history", "glide")
+    assert f"job {job} requeued" in watch.dog("history", "glide")

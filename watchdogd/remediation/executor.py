@@ -16,7 +16,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from watchdogd.batch import commands, live_job
@@ -30,6 +30,7 @@ from watchdogd.remediation import evidence, job_actions
 from watchdogd.remediation.models import ActionOutcome, ActionRecord, ActionTask, incident_as_json
 from watchdogd.stacks import stack_collection, stack_summary
 from watchdogd.stacks.stack_collection import Sampling
+from watchdogd.stacks.stack_folding import Process
 from watchdogd.system import command, startup, umask
 from watchdogd.system.smallfile import parse_json
 from watchdogd.system.text import one_line, split_lines
@@ -151,7 +152,7 @@ def _stacks(task: ActionTask) -> ActionOutcome:
         note = taken.notes[0] if taken.notes else "no process was found"
         why = stack_summary.unreadable(taken.folded) or (note.what if isinstance(note, Problem) else note)
         said = "; ".join([*taken.notes, *split_lines(text)[:1]])
-        then = (Advice.of(note),) if isinstance(note, Problem) and note.fix else ()
+        then = (Advice.of(note),) if isinstance(note, Problem) and note.fix else _woken(taken.folded.stopped)
         return ActionOutcome(said, text, ok=False, short="no stacks", why=why, then=then)
     notes = f" ({'; '.join(taken.notes)})" if taken.notes else ""
     summary = stack_summary.summary(taken.folded) + notes
@@ -161,6 +162,16 @@ def _stacks(task: ActionTask) -> ActionOutcome:
         kept = f"not kept: {error.strerror or error}"
     below = "\n".join(split_lines(text)[1:]).strip("\n")  # the first line is the summary
     return ActionOutcome(f"{summary}; {kept}", below, short="stacks taken")
+
+
+def _woken(stopped: Sequence[Process]) -> tuple[Advice, ...]:
+    """Return how to let the stopped processes of the first node go on, whose stacks can be taken then."""
+    if not stopped:
+        return ()
+    node = stopped[0].node
+    pids = [str(each.pid) for each in stopped if each.node == node]
+    them = "it" if len(pids) == 1 else "them"
+    return (Advice(f"To let {them} go on, on {node}:", f"kill -CONT {' '.join(pids)}"),)
 
 
 def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:

@@ -289,7 +289,7 @@ def _tell_batch_system(what: str, task: ActionTask, run: Run) -> ActionOutcome:
         return ActionOutcome(f"{line}: {why}", ok=False, why=why, by_hand=line)
     done = "requeued" if what == "requeue" else "cancelled"
     outcome = f"{_named(job)}{f' on {job.nodes}' if job.nodes else ''} is {done}"
-    short, exclusion = f"its job {done}", task.record.action.exclusion
+    short, exclusion = f"{_named(job)} {done}", task.record.action.exclusion
     then = _way_back(what, run, job)
     if exclusion is None:
         return ActionOutcome(outcome, short=short, then=then)
@@ -381,7 +381,6 @@ def _terminate(task: ActionTask, run: Run) -> ActionOutcome:
     return ActionOutcome(
         f"SIGTERM is sent to {', '.join(map(str, pids))}",
         short=f"{ended} ended by SIGTERM",
-        then=(Advice("To start it again, start it by hand."),),
     )
 
 

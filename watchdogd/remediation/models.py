@@ -137,7 +137,7 @@ class ActionRecord:
 
     @property
     def said(self) -> ActionWords:
-        """Return its outcome in a first line: `its job requeued`, `requeue FAILED: access denied`."""
+        """Return its outcome in a first line: `job 5 requeued`, `requeue FAILED: access denied`."""
         kind = self.action.kind
         if self.state == LOST:
             return ActionWords(f"not known whether {_DEEDS.get(kind, f'{self.action.label} was done')}")
@@ -156,12 +156,13 @@ class ActionRecord:
         return (undone,) if undone else ()
 
     def _undone(self, job_name: str) -> Advice | None:
-        own = {"kill-switch": "kill-switch", "save-switch": "save-switch"}
         sentence = f"To do it by hand ({self.action.name}):"
         if self.by_hand:
             return Advice(sentence, self.by_hand)
-        if self.action.kind in own:
-            return Advice(sentence, f"watchdogd {own[self.action.kind]} {shlex.quote(self.run)}")
+        if self.action.kind in ("kill-switch", "save-switch"):
+            return Advice(sentence, f"watchdogd {self.action.kind} {shlex.quote(self.run)}")
+        if self.action.kind == "annotate" and self.state == FAILED:
+            return Advice("The run is not affected: correct that for the next incident.")
         if self.action.kind == "exec":
             return Advice("To run it by hand:", shlex.join(self.action.words))
         if self.action.kind == "resubmit":
@@ -230,7 +231,7 @@ class ActionTask:
 class ActionOutcome:
     """Outcome in one line, with further lines of evidence; `ok` is False for a failure.
 
-    `short`: the outcome in a first line (`its job requeued`), by default `text`. For a failure, `why` is the
+    `short`: the outcome in a first line (`job 5 requeued`), by default `text`. For a failure, `why` is the
     reason in a few words and `by_hand` the command that does it. `then`: what a person can do after it, first
     of all to take it back.
     """
