@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from watchdogd.checks.working_job import Working
     from watchdogd.parsers.guard_heartbeat import GuardHeartbeat
     from watchdogd.plugins.log_staleness.new_lines import Wanted
-    from watchdogd.plugins.log_staleness.run_log import RunLog
     from watchdogd.plugins.log_staleness.sources import News, Seen
-
 
 NO_BEAT = ("", 0.0)
 """Value of `stray` if an earlier job left none."""

@@ -41,7 +41,7 @@ BOUNDED = {
     "parsers.logs.measures._NOT_TRAINING": 24,
     "parsers.logs.measures._RECORD": 24,
     "batch.pending_reasons._LIKE": 200,
-    "parsers.gpu.nvidia_smi_q._PART_RULES": 300,  # names of cells: values._LONGEST_NAME
+    "parsers.gpu.nvidia_smi._PART_RULES": 300,  # names of cells: values._LONGEST_NAME
 }
 """Letters of the longest text that these patterns are ever tried on."""
 _TABLE = (("a", re.compile("a")), {"b": re.compile("b")})
