@@ -233,7 +233,7 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
     absent_for = looked_at - (history.absent_since or looked_at)
     if history.last is None and history.seen_at is None:
         return _never_seen(situation, history, absent_for)
-    if not _agreed(history) and absent_for < situation.limits.absent_after:
+    if not (_agreed(history) or history.gone) and absent_for < situation.limits.absent_after:
         after = age(situation.limits.absent_after)
         line = f"out of the queue for {age(absent_for)}, gone if it stays so for {after}"
         doubt = situation.snapshot.endings_trouble

@@ -193,6 +193,18 @@ def test_what_is_just_being_written_or_was_never_ours_locks_and_tells_nothing_wr
         ChannelLock(Locks(home), "slack").take()
 
 
+def test_what_a_power_cut_left_of_a_lock_holds_nobody_up_for_long(home: Home) -> None:
+    """It made the name of the record, and took what was in it."""
+    lock = ChannelLock(_relay(home), "slack")
+    lock.take()
+    lock.acknowledge(DELIVERED)
+    [path] = _held(home)
+    path.write_bytes(b"")
+    soon = path.stat().st_mtime - lease.WATCH
+    os.utime(path, (soon, soon))
+    assert ChannelLock(Locks(home), "slack").take() == [DELIVERED]
+
+
 def test_a_test_message_that_went_well_is_told_and_locks_nothing(home: Home) -> None:
     test = Delivered("test-1@slack", "slack", NOON)
     ChannelLock(Locks(home), "slack").acknowledge(test)

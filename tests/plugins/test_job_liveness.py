@@ -506,6 +506,8 @@ def test_a_job_that_is_gone_is_not_missed_because_the_clock_is_set_back(watch: W
     watch.now -= 5 * 3600
     assert the(watch.look()).status is Status.OK
     assert the(watch.look(after=180)).status is Status.CRITICAL
+    watch.now -= 5 * 3600  # nor is it there again
+    assert the(watch.look()).status is Status.CRITICAL
 
 
 def test_one_look_that_serves_many_rounds_is_one_look(watch: Watch) -> None:

@@ -8,7 +8,8 @@ space nor inodes.
 
 A holder is dead when its process is gone from this node, or when it has not renewed for STALE seconds: by the
 time of its file against that of a fresh file (the file server's clock, never those of two nodes), confirmed
-by watching for WATCH seconds; or by watching only, where the file system takes the clients' clocks.
+by watching for WATCH seconds; or by watching only, where the file system takes the clients' clocks. A record
+that names nobody is nobody's after WATCH seconds.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ def is_free(
     """
     if seen.serial == 0 or (seen.holder is not None and seen.holder.released) or lives is False:
         return True
+    if seen.holder is None:  # a power cut took what it said: whoever makes a record completes it at once
+        return unchanged >= WATCH or (age is not None and not -_AHEAD < age < WATCH)
     overdue = age is not None and not -_AHEAD < age < stale
     return unchanged >= stale or (overdue and unchanged >= WATCH)
 
@@ -76,7 +79,7 @@ class Lease:
     """Access of this process to a lease; for one thread. OSError where home cannot be read.
 
     `folder`: in home, left out for the lease of home itself; `stale`: see is_free. Unless `durable`, taking
-    it waits for no disk, and a power cut may undo that.
+    it waits for no disk, and a power cut may undo that, or leave a file without a holder.
     """
 
     def __init__(
