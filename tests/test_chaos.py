@@ -10,9 +10,10 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import psutil
 import pytest
 
-from benchmarks.chaos import clock, names
+from benchmarks.chaos import clock, names, stage
 from benchmarks.chaos.campaign import summers
 from benchmarks.chaos.clock import WallClock
 from benchmarks.chaos.faults import FAULTS, SUMMER
@@ -139,6 +140,19 @@ def test_what_comes_twice_is_seen_but_for_one_a_crash() -> None:
     assert rules(journal(OPENED, again, ENDED, faults=[killed(108)])) == []
     assert rules(journal(OPENED, again, third, ENDED, faults=[killed(108)])) == ["twice"]
     assert rules(journal(OPENED, again, ENDED, faults=[killed(140)])) == ["twice"]
+
+
+def test_what_a_tick_could_not_mark_may_come_again() -> None:
+    twice = (message(104, "CRITICAL", key="n7"), message(140, "CRITICAL", key="n7"), ENDED)
+    read_only = Fault("home read-only", 100, 130, unwritten=True)
+    assert rules(journal(*twice, faults=[read_only])) == ["twice"]
+    assert rules(journal(*twice, faults=[read_only], mode="ticks")) == []
+
+
+def test_who_is_gone_already_is_not_killed_twice() -> None:
+    with subprocess.Popen(["true"]) as process:
+        gone = psutil.Process(process.pid)
+    stage.killed([gone])
 
 
 def test_what_nobody_knows_to_have_arrived_may_come_again() -> None:

@@ -110,18 +110,29 @@ class _Campaign:
                     self._stage.request("ack", each.target, str(number), user=user, incident=number)
 
     def calm_down(self) -> None:
-        """Wait until nothing is open and nothing waits, for CALM seconds at most."""
+        """Wait until nothing is open and nothing waits, for CALM seconds at most, and say for what."""
         until = time.monotonic() + CALM
-        calm = 0
+        calm, waits_for = 0, ""
         while calm < 2 and time.monotonic() < until:
             for _ in range(40):
                 self._look()
                 time.sleep(0.1)
-            status = self._stage.ask("status")
-            is_calm = (
-                status and status["alive"] and not status["incidents"] and self._stage.ask("outbox") == []
-            )
-            calm = calm + 1 if is_calm else 0
+            before, waits_for = waits_for, self._waits_for()
+            calm = 0 if waits_for else calm + 1
+            if waits_for not in ("", before):
+                print(f"waits for {waits_for}", flush=True)
+
+    def _waits_for(self) -> str:
+        """What is not calm yet, in words."""
+        status = self._stage.ask("status")
+        if not status or not status["alive"]:
+            return f"a daemon: {status and status.get('holder')}"
+        if status["incidents"]:
+            return f"the end of {[each['summary'] for each in status['incidents']]}"
+        waiting = self._stage.ask("outbox")
+        if waiting is None:
+            return "an answer of outbox"
+        return f"the delivery of {[each['headline'] for each in waiting]}" if waiting else ""
 
     def end_all(self) -> None:
         """End what a failure left open, so that the stage can be torn down."""

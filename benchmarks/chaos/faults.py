@@ -131,11 +131,11 @@ def second_daemon(scene: Scene) -> Iterator[None]:
 
 
 def _must_refuse(stage: Stage, second: subprocess.Popen[bytes]) -> None:
-    """It ends by itself where another acts; where none did, it is the daemon from now on."""
+    """It ends by itself where another acts; where none did, it acts from now on, and others end beside it."""
     time.sleep(60)
-    daemon = stage.daemon()
-    if second.poll() is None and daemon and daemon.pid != second.pid:
-        stage.journal.left.append(f"a second daemon did not end: {second.pid} beside {daemon.pid}")
+    acting = stage.acting()
+    if second.poll() is None and acting not in (0, second.pid):
+        stage.journal.left.append(f"a second daemon did not end: {second.pid} beside {acting}")
 
 
 @fault("restarted", "daemon", modes=LIVING, excuses=(EVERYONE,), after=40, explains=(GAP,))

@@ -234,10 +234,13 @@ def _once(journal: Journal) -> Iterator[Broken]:
 
 
 def _unmarked(journal: Journal, fault: Fault) -> bool:
-    """Whether somebody was ended while nothing could be marked: all that he sent meanwhile may come again."""
+    """Whether somebody ended while nothing could be marked: all that he sent meanwhile may come again.
+
+    A tick does by itself.
+    """
     if not fault.unwritten:
         return False
-    return any(
+    return journal.mode == "ticks" or any(
         one.crash and fault.begin < one.end and one.begin < fault.end + SETTLE for one in journal.faults
     )
 

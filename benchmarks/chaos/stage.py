@@ -31,6 +31,8 @@ from tests.deploy.pages import adapted
 from tests.lab.accounts import GROUP
 from tests.lab.people import PATH
 from tests.lab.processes import lives
+from watchdogd.home.layout import Home
+from watchdogd.home.lease import current, lease_folder
 from watchdogd.home.markers import RESTART
 
 DISKS, RUNS, SWITCHED, JOB = 10, 4, "run-s", "job"
@@ -417,6 +419,13 @@ class Stage:
         """The daemon, or the tick that is on."""
         return self._one_of("run", "tick")
 
+    def acting(self) -> int:
+        """Who holds home's lease; 0 where nobody does, or that cannot be read."""
+        with suppress(OSError):
+            holder = current(lease_folder(Home(self.home))).holder
+            return holder.pid if holder and not holder.released else 0
+        return 0
+
     def relay(self) -> psutil.Process | None:
         return self._one_of("relay")
 
@@ -506,5 +515,5 @@ def _scrap(path: Path) -> bool:
 def killed(processes: Sequence[psutil.Process]) -> None:
     """kill -9, all at once."""
     for process in processes:
-        with suppress(psutil.Error):
+        with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
