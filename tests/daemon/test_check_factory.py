@@ -161,7 +161,7 @@ def test_what_is_no_file_is_not_waited_for_as_a_plugin(home: Home) -> None:
     os.mkfifo(home.plugins / "mine.py")
     begin = time.monotonic()
     assert discover(home)["mine"].skipped == f"{home.plugins}/mine.py is no plain file"
-    assert time.monotonic() - begin < 5  # a process that loads plugins has twenty seconds
+    assert time.monotonic() - begin < 15  # a process that loads plugins has twenty seconds
 
 
 def test_the_example_loads_and_its_checks_can_be_built(home: Home) -> None:

@@ -21,7 +21,7 @@ import pytest
 
 from tests.lab.processes import started
 from tests.servers.ras import gpu, mismatch, serving, text
-from tests.waiting import wait_until
+from tests.waiting import AT_ONCE, wait_until
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
 from watchdogd.home.layout import Home
@@ -182,7 +182,7 @@ def test_a_rank_that_is_stopped_is_named(tmp_path: Path) -> None:
         stopped.suspend()
         began = time.monotonic()
         message = first_message(tmp_path)
-        assert time.monotonic() - began < 25
+        assert time.monotonic() - began < AT_ONCE
         advice = message.body.partition("What you can do:\n")[2].splitlines()
         assert advice[0] == "To let it go on:"
         assert stopped.status() == psutil.STATUS_STOPPED
@@ -222,7 +222,7 @@ def test_an_inquiry_that_hangs_delays_nothing_beyond_its_patience(
     with training(tmp_path):
         began = time.monotonic()
         message = first_message(tmp_path)
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 50
     assert message.headline.startswith("[CRITICAL] glide: stalled, no output for ")
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.notify.drip import dripping
 from tests.notify.values import NOON, letter, message
 from tests.servers.smtp import Drop, Hang, Mailbox, Refuse, Security, refuse_recipient
+from tests.waiting import AT_ONCE
 from watchdogd.errors import ConfigError, DeliveryError, PartlyDeliveredError
 from watchdogd.notify.channels.email import Account, Mail, compose
 from watchdogd.notify.notification import Notification
@@ -145,7 +146,7 @@ def test_a_server_that_hangs_is_left_in_time(mailbox: Mailbox, stage: str) -> No
     mailbox.behave([Hang(stage)])  # type: ignore[arg-type]  # the parameters are its stages
     began = time.monotonic()
     assert not _refused(Mail(_account(mailbox), timeout=0.6)).permanent
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < AT_ONCE
     mailbox.release()
     Mail(_account(mailbox)).send(letter(), ())
     assert len(mailbox.messages) == 1, "the second try alone delivers"
@@ -157,7 +158,7 @@ def test_a_server_that_drips_is_cut_off_in_time(mailbox: Mailbox, beginning: byt
         account = _account(mailbox, servers=(f"smtp://127.0.0.1:{port}",))
         began = time.monotonic()
         assert not _refused(Mail(account, timeout=0.6)).permanent
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < AT_ONCE
 
 
 def test_a_server_that_is_down_is_tried_again(mailbox: Mailbox) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.notify.conftest import Keep
 from tests.notify.values import NOON, Ledger, Script, letter
 from tests.servers.web import WebServer
-from tests.waiting import wait_until
+from tests.waiting import AT_ONCE, wait_until
 from watchdogd.errors import DeliveryError, PartlyDeliveredError
 from watchdogd.notify import message_outbox
 from watchdogd.notify.channel_state import Policy
@@ -674,15 +674,17 @@ def test_stop_delivers_what_it_can(endpoint: WebServer, hook: JsonWebhook) -> No
 
 @pytest.mark.slow
 def test_stop_returns_in_time_where_a_sender_hangs() -> None:
-    held = Script(before=lambda _each: time.sleep(3))
+    released = threading.Event()
+    held = Script(before=_until(released))
     outbox = Outbox({"slack": held}, Policy(), Ledger().settle)
     outbox.start()
     outbox.add([letter(now=time.time())])
-    wait_until(lambda: held.tried, 5, "the message is on its way")
+    wait_until(lambda: held.tried, 30, "the message is on its way")
     began = time.monotonic()
     outbox.stop(0.2)
-    assert time.monotonic() - began < 2
-    wait_until(lambda: held.closed, 10, "the sender is let go in the end")
+    assert time.monotonic() - began < AT_ONCE
+    released.set()
+    wait_until(lambda: held.closed, 30, "the sender is let go in the end")
 
 
 def _until(answered: threading.Event) -> Callable[[Notification], None]:
@@ -800,13 +802,16 @@ def test_a_thousand_messages_leave_quickly_and_one_at_once(endpoint: WebServer, 
     try:
         outbox.add([letter(0, "hook", "warm", time.time())])
         wait_until(lambda: not outbox.waiting, 10, "the first message is delivered")
-        asked = time.time()
-        outbox.add([letter(0, "hook", "single", asked)])
-        wait_until(lambda: not outbox.waiting, 10, "the single message is delivered", every=0.001)
-        assert endpoint.requests[-1].arrived - asked < 0.2  # 2 ms on an idle machine
+        delays = []
+        for number in range(10):
+            asked = time.time()
+            outbox.add([letter(0, "hook", f"single{number}", asked)])
+            wait_until(lambda: not outbox.waiting, 30, "the single message is delivered", every=0.001)
+            delays.append(endpoint.requests[-1].arrived - asked)
+        assert min(delays) < 0.2  # 2 ms on an idle machine
         outbox.add(letter(n, "hook", f"n{n}", time.time()) for n in range(1, 1001))
         took = wait_until(lambda: not outbox.waiting, 60, "a thousand messages are delivered").seconds
     finally:
         outbox.stop(5)
-    assert len(ledger.states()) == 1002
-    assert took < 20  # 1.4 s on an idle machine of two cores
+    assert len(ledger.states()) == 1011
+    assert took < AT_ONCE  # 1.4 s on an idle machine of two cores

@@ -13,6 +13,7 @@ from tests.notify.conftest import Keep
 from tests.notify.drip import dripping
 from tests.notify.values import NOON, letter
 from tests.servers.web import Answer, Fault, WebServer
+from tests.waiting import AT_ONCE
 from watchdogd.config.loading import parse
 from watchdogd.errors import ConfigError, DeliveryError
 from watchdogd.home.layout import Home
@@ -45,7 +46,7 @@ def test_a_server_that_drips_is_cut_off_in_time(keep: Keep, beginning: bytes) ->
         web = keep(Web(url, "url", timeout=0.6))
         began = time.monotonic()
         error = _refused(web, url)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < AT_ONCE
     assert str(error) == "127.0.0.1: no whole answer within 0.6 s"
     assert not error.permanent
 
@@ -57,7 +58,7 @@ def test_a_server_that_hangs_is_left_in_time_and_the_next_message_goes(
     web = keep(Web(endpoint.url, "url", timeout=0.6))
     began = time.monotonic()
     assert not _refused(web, endpoint.url).permanent
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < AT_ONCE
     endpoint.release()
     assert web.post(endpoint.url, {}).status == 200
 
@@ -159,11 +160,13 @@ def test_a_proxy_that_is_down_is_named_as_such(
 
 def test_one_connection_is_kept_for_many_messages(endpoint: WebServer, keep: Keep) -> None:
     web = keep(Web(endpoint.url, "url"))
-    began = time.monotonic()
+    took = []
     for _ in range(50):
+        began = time.monotonic()
         web.post(endpoint.url, {})
-    # A connection that waits for acknowledgements takes 40 ms a message, a new one each no less than 1 ms.
-    assert time.monotonic() - began < 1.5
+        took.append(time.monotonic() - began)
+    # A connection that waits for acknowledgements takes 40 ms a message.
+    assert sum(each < 0.03 for each in took[-30:]) > 5
 
 
 def test_a_kept_connection_that_the_server_closed_is_no_failure_for_ever(

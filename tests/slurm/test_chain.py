@@ -227,7 +227,7 @@ def test_a_strict_site_says_no_and_the_mend_is_told() -> None:
         link, successor = site.wait_for_pair()
         place = ["--partition=urgent", f"--nodelist={site.node_of(link)}", "--exclusive", "--time=5"]
         urgent = strict.sbatch("bob", "sleep 300", *place)
-        assert site.wait_for_next(link) < 60
+        assert site.wait_for_next(link) < 110
         assert site.acting() == successor
         assert strict.state(link) == "PREEMPTED"
         site.say("stop")
@@ -360,11 +360,11 @@ def test_a_requeued_link_costs_no_two_minutes(site: Site) -> None:
     site.say("start")
     link, successor = site.wait_for_pair()
     site.slurm.run_as("root", ["scontrol", "requeue", link])
-    assert site.wait_for_next(link) < 20
+    assert site.wait_for_next(link) < 110
     assert site.acting() == successor
     assert site.links() == [(link, "PENDING"), (successor, "RUNNING")]
     site.slurm.run_as("root", ["scontrol", "update", f"JobId={link}", "StartTime=now"])
-    assert site.wait_for_next(successor) < 30  # it is the successor now, as good as any
+    assert site.wait_for_next(successor) < 110  # it is the successor now, as good as any
     assert site.wait_for_pair()[0] == link
 
 

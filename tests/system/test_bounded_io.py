@@ -29,7 +29,7 @@ def test_while_one_hangs_others_are_refused_at_once_and_afterwards_all_is_well()
     for _ in range(50):
         with pytest.raises(StuckError):
             patient.attempt(lambda: 1)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 12  # each of its own deadline would be 15
     back.set()
 
     def answers() -> bool:
