@@ -5,7 +5,8 @@ import socket
 import ssl
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from email.message import EmailMessage
 from http.client import HTTPConnection
 from pathlib import Path
@@ -38,9 +39,27 @@ def letter(subject: str = "[CRITICAL] run-9: no step for 25 min") -> EmailMessag
     return message
 
 
-def post_letter(mailbox: Mailbox, timeout: float = 10.0) -> dict[str, tuple[int, bytes]]:
+def post_letter(mailbox: Mailbox, timeout: float = AT_ONCE) -> dict[str, tuple[int, bytes]]:
     with smtplib.SMTP("127.0.0.1", mailbox.port, timeout=timeout) as client:
         return client.send_message(letter())
+
+
+@contextmanager
+def releasing(server: Mailbox | WebServer) -> Iterator[None]:
+    """Ends every hanging of the server meanwhile, soon after it has begun."""
+    over = threading.Event()
+
+    def release() -> None:
+        while not over.wait(0.3):
+            server.release()
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(AT_ONCE)
 
 
 class TestMailbox:
@@ -93,8 +112,7 @@ class TestMailbox:
             post_letter(mailbox, timeout=0.3)
         assert mailbox.messages == []
         mailbox.behave([Hang("DATA")])
-        threading.Timer(0.3, mailbox.release).start()
-        with pytest.raises(smtplib.SMTPDataError):
+        with releasing(mailbox), pytest.raises(smtplib.SMTPDataError):
             post_letter(mailbox)
         assert post_letter(mailbox) == {}
 
@@ -183,7 +201,7 @@ def trusting(certificate: Path) -> ssl.SSLContext:
 class TestWebhookOfSlack:
     def test_a_message_arrives(self, slack: SlackServer) -> None:
         before = time.time()
-        answer = requests.post(slack.url, json={"text": "[OK] run-9: ✓", "blocks": [1]}, timeout=10)
+        answer = requests.post(slack.url, json={"text": "[OK] run-9: ✓", "blocks": [1]}, timeout=AT_ONCE)
         assert (answer.status_code, answer.text) == (200, "ok")
         (message,) = slack.messages
         assert (message.via, message.text, message.payload["blocks"]) == ("webhook", "[OK] run-9: ✓", [1])
@@ -193,17 +211,17 @@ class TestWebhookOfSlack:
         "body", [b"{text: no}", b"[1]", b"{}", b'{"text": ""}', b'{"channel": "x"}', b"\xff"]
     )
     def test_what_is_no_message_is_refused(self, slack: SlackServer, body: bytes) -> None:
-        answer = requests.post(slack.url, data=body, timeout=10)
+        answer = requests.post(slack.url, data=body, timeout=AT_ONCE)
         assert (answer.status_code, answer.text) == (400, "invalid_payload")
         assert slack.messages == []
         assert len(slack.requests) == 1
 
     @pytest.mark.parametrize("payload", [{"blocks": [{"type": "divider"}]}, {"attachments": [{"text": "x"}]}])
     def test_a_message_needs_no_text(self, slack: SlackServer, payload: dict[str, object]) -> None:
-        assert requests.post(slack.url, json=payload, timeout=10).ok
+        assert requests.post(slack.url, json=payload, timeout=AT_ONCE).ok
 
     def test_another_path_is_no_service(self, slack: SlackServer) -> None:
-        answer = requests.post(f"{slack.base}/services/T1/B1/x", json={"text": "x"}, timeout=10)
+        answer = requests.post(f"{slack.base}/services/T1/B1/x", json={"text": "x"}, timeout=AT_ONCE)
         assert (answer.status_code, answer.text) == (404, "no_service")
 
     @pytest.mark.parametrize(
@@ -221,7 +239,7 @@ class TestWebhookOfSlack:
         self, slack: SlackServer, refusal: Refusal, status: int, text: str
     ) -> None:
         slack.behave([refusal, NORMAL])
-        answers = [requests.post(slack.url, json={"text": "x"}, timeout=10) for _ in range(3)]
+        answers = [requests.post(slack.url, json={"text": "x"}, timeout=AT_ONCE) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [status, 200, 200]
         assert answers[0].text == text
         assert answers[0].headers.get("Retry-After") == ("7" if status == 429 else None)
@@ -230,14 +248,14 @@ class TestWebhookOfSlack:
     def test_a_lost_answer_leaves_the_message_posted(self, slack: SlackServer) -> None:
         slack.behave([Fault.CUT])
         with pytest.raises(requests.exceptions.ChunkedEncodingError):
-            requests.post(slack.url, json={"text": "x"}, timeout=10)
+            requests.post(slack.url, json={"text": "x"}, timeout=AT_ONCE)
         assert len(slack.messages) == 1
 
 
 class TestApiOfSlack:
     def call(self, slack: SlackServer, method: str, token: str = "", **fields: object) -> requests.Response:
         headers = {"Authorization": f"Bearer {token or slack.token}"}
-        return requests.post(slack.api + method, json=fields, headers=headers, timeout=10)
+        return requests.post(slack.api + method, json=fields, headers=headers, timeout=AT_ONCE)
 
     def test_a_thread_is_posted_and_its_first_message_updated(self, slack: SlackServer) -> None:
         first = self.call(slack, "chat.postMessage", channel="C1", text="opens").json()
@@ -253,9 +271,9 @@ class TestApiOfSlack:
     def test_a_form_is_taken_as_well(self, slack: SlackServer) -> None:
         form = {"channel": "C1", "text": "Größe & mehr"}
         headers = {"Authorization": f"Bearer {slack.token}"}
-        assert requests.post(f"{slack.api}chat.postMessage", data=form, headers=headers, timeout=10).json()[
-            "ok"
-        ]
+        assert requests.post(
+            f"{slack.api}chat.postMessage", data=form, headers=headers, timeout=AT_ONCE
+        ).json()["ok"]
         assert slack.messages[0].text == "Größe & mehr"
 
     @pytest.mark.parametrize(
@@ -295,7 +313,7 @@ class TestEndpoint:
         requests.post(
             f"{endpoint.url}/ping/fail?rid=1", data=b"\x00why", headers={"X-Run": "run-9"}, timeout=10
         )
-        requests.get(endpoint.url, timeout=10)
+        requests.get(endpoint.url, timeout=AT_ONCE)
         first, second = endpoint.requests
         assert (first.method, first.path, first.body) == ("POST", "/ping/fail?rid=1", b"\x00why")
         assert first.headers["x-run"] == "run-9"
@@ -303,7 +321,7 @@ class TestEndpoint:
 
     def test_any_answer_can_be_had(self, endpoint: WebServer) -> None:
         endpoint.behave(Answer(503, "later", (("Retry-After", "2"),)))
-        answers = [requests.get(endpoint.url, timeout=10) for _ in range(2)]
+        answers = [requests.get(endpoint.url, timeout=AT_ONCE) for _ in range(2)]
         assert [(each.status_code, each.text, each.headers["Retry-After"]) for each in answers] == [
             (503, "later", "2")
         ] * 2
@@ -312,35 +330,34 @@ class TestEndpoint:
         endpoint.behave([Fault.HANG, Fault.HANG])
         with pytest.raises(requests.exceptions.ReadTimeout):
             requests.get(endpoint.url, timeout=0.3)
-        threading.Timer(0.3, endpoint.release).start()
-        with pytest.raises(requests.exceptions.ConnectionError):
-            requests.get(endpoint.url, timeout=10)
-        assert requests.get(endpoint.url, timeout=10).ok
+        with releasing(endpoint), pytest.raises(requests.exceptions.ConnectionError):
+            requests.get(endpoint.url, timeout=AT_ONCE)
+        assert requests.get(endpoint.url, timeout=AT_ONCE).ok
 
     def test_it_drops_a_connection(self, endpoint: WebServer) -> None:
         endpoint.behave([Fault.DROP])
         with pytest.raises(requests.exceptions.ConnectionError):
-            requests.get(endpoint.url, timeout=10)
+            requests.get(endpoint.url, timeout=AT_ONCE)
 
     def test_one_who_hangs_holds_up_no_other(self, endpoint: WebServer) -> None:
         endpoint.behave([Fault.HANG])
         with socket.create_connection(("127.0.0.1", int(endpoint.url.rsplit(":", 1)[1]))) as hanging:
             hanging.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
             wait_until(lambda: endpoint.requests, 10.0, "the first client is there")
-            assert requests.get(f"{endpoint.url}/fast", timeout=10).ok
+            assert requests.get(f"{endpoint.url}/fast", timeout=AT_ONCE).ok
 
     def test_down_and_up_on_the_same_port(self, endpoint: WebServer) -> None:
         url = endpoint.url
         with requests.Session() as kept:
-            assert kept.get(url, timeout=10).ok
+            assert kept.get(url, timeout=AT_ONCE).ok
             endpoint.down()
             with pytest.raises(requests.exceptions.ConnectionError):
-                kept.get(url, timeout=10)
+                kept.get(url, timeout=AT_ONCE)
             endpoint.up()
-            assert kept.get(url, timeout=10).ok
+            assert kept.get(url, timeout=AT_ONCE).ok
 
     def test_connections_are_kept_open(self, endpoint: WebServer) -> None:
-        with closing(HTTPConnection(endpoint.url.removeprefix("http://"), timeout=10)) as client:
+        with closing(HTTPConnection(endpoint.url.removeprefix("http://"), timeout=AT_ONCE)) as client:
             sockets = []
             for _ in range(2):
                 client.request("GET", "/")
@@ -353,7 +370,7 @@ class TestEndpoint:
         before = set(threading.enumerate())
         with WebServer() as server, requests.Session() as kept:
             server.behave([NORMAL, Fault.HANG])
-            kept.get(server.url, timeout=10)
+            kept.get(server.url, timeout=AT_ONCE)
             with pytest.raises(requests.exceptions.ReadTimeout):
                 requests.get(server.url, timeout=0.2)
             server.close()

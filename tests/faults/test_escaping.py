@@ -92,6 +92,7 @@ type = "statuslog"
 path = "book.log"
 [checks.evil]
 plugin = "evil"
+every = "1m"
 [disks.{name}]
 path = {disk}
 quota = "statvfs"

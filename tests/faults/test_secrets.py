@@ -81,6 +81,7 @@ url = "env:RELAY_SECRET"
 type = "console"
 [checks.peek]
 plugin = "peek"
+every = "1m"
 [runs.run-17]
 job_name = "train"
 log = "{disk}/train.log"

@@ -49,7 +49,7 @@ import os, sys
 sys.path.insert(0, os.path.dirname(__file__))
 import helper
 from watchdogd.plugin import check, ok
-@check(every="1s")
+@check(every="1m")
 def mine():
     open(helper.PATH, "w").close()
     return ok("fine")

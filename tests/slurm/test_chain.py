@@ -468,8 +468,8 @@ def test_of_several_starts_at_one_moment_one_wins(site: Site) -> None:
 
 
 def test_six_links_with_random_kills(site: Site) -> None:
-    """No gap over 10 s beyond the recovery of a kill, never two that act, never zero or two successors for
-    longer than a link needs to start, and no alert lost or doubled."""
+    """No gap longer than a link needs to start on a busy machine, never two that act, never zero or two
+    successors for longer than that, and no alert lost or doubled."""
     dice = random.Random(17)
     hows = ["kill", "kill", "scancel", "freeze", "hand over", "hand over"]
     dice.shuffle(hows)
@@ -492,11 +492,11 @@ def test_six_links_with_random_kills(site: Site) -> None:
             links.append(successor)
             wait_until(lambda: witness.links()[-1:] == links[-1:], UP, "a round of the next one is seen")
             # A frozen one is believed to be dead after STALE seconds; a killed one's successor has to start.
-            allowed = {"hand over": 10, "freeze": 60}.get(how, 30)
+            allowed = {"hand over": 40, "freeze": 110}.get(how, 80)
             assert witness.longest_gap(begin, time.time()) < allowed, how
     assert witness.links() == links
     assert witness.longest(lambda waiting: waiting > 1) == 0
-    assert witness.longest(lambda waiting: waiting < 1) < 20
+    assert witness.longest(lambda waiting: waiting < 1) < 80
     assert witness.turns > 8
     assert witness.alerts() == [["[CRITICAL]", "[RESOLVED]"][turn % 2] for turn in range(witness.turns)]
     assert current(lease_folder(site.home)).serial >= 7
