@@ -50,17 +50,25 @@ def exit_code(call: Callable[[], None]) -> Any:
     return "it did not leave"
 
 
+def polled(guard: Any, step: int, seconds: float = 30) -> Any:
+    """What is said once a switch is seen: where the machine is busy, a look may be over before its answer."""
+    deadline = time.monotonic() + seconds
+    while not guard.poll(step=step, loss=0.5):
+        assert time.monotonic() < deadline, f"no switch is seen after {seconds} s"
+    return guard.poll(step=step, loss=0.5)
+
+
 def switches(training: Any, home: str) -> None:
     guard = training.Guard("a/b", home=home, every=0, memory_free="1B", time_left="auto")
     stem = os.path.join(home, "switches", "a%2Fb")
     assert not guard.poll(step=1, loss=0.5)
     touch(stem + ".save")
-    assert guard.poll(step=2, loss=0.5) == (False, True, "save switch set")
+    assert polled(guard, 2) == (False, True, "save switch set")
     guard.saved()
     assert not os.path.exists(stem + ".save")
     assert not guard.poll(step=3)
     touch(stem + ".kill", json.dumps({"by": ME, "reason": "wrong learning rate"}) + "\n")
-    assert guard.poll(step=4) == (True, False, f"kill switch set by {ME}: wrong learning rate")
+    assert polled(guard, 4) == (True, False, f"kill switch set by {ME}: wrong learning rate")
     assert exit_code(guard.exit_if_stopped) == 0
     os.unlink(stem + ".kill")
     guard.finished()
