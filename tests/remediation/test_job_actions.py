@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import signal
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.lab.processes import started
 from watchdogd.batch import live_job
 from watchdogd.batch.live_job import LiveJob
 from watchdogd.batch.models import Job
@@ -135,16 +135,13 @@ def test_what_only_its_owner_may_is_known_before(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_process_that_is_stopped_is_woken_to_end(desk: Desk) -> None:
-    with subprocess.Popen(["sleep", "600"]) as process:
-        try:
-            process.send_signal(signal.SIGSTOP)
-            desk.run = replace(RUN, backend="process")
-            desk.jobs = (replace(JOB, id=str(process.pid)),)
-            outcome = desk.do("cancel")
-            assert (outcome.ok, outcome.short) == (True, "its process ended by SIGTERM")
-            assert process.wait(120) == -signal.SIGTERM
-        finally:
-            process.kill()
+    with started(["sleep", "600"]) as process:
+        process.send_signal(signal.SIGSTOP)
+        desk.run = replace(RUN, backend="process")
+        desk.jobs = (replace(JOB, id=str(process.pid)),)
+        outcome = desk.do("cancel")
+        assert (outcome.ok, outcome.short) == (True, "its process ended by SIGTERM")
+        assert process.wait(120) == -signal.SIGTERM
 
 
 def test_of_processes_that_are_stopped_it_is_said_how_they_go_on() -> None:
