@@ -35,10 +35,12 @@ ALLOWED = {
     "watchdogd/incidents/message_wording.py": (
         "_OLD_NEWS.sub",
         "_MORE.sub",
-    ),  # shorten a fact for a later message, and decide nothing
+        "headline.removeprefix",
+    ),  # shorten a fact for a later message, or put how late it is before it, and decide nothing
     "watchdogd/notify/message.py": (
         "event.summary",
     ),  # whose subject it names already: it is not named twice
+    "watchdogd/plugin.py": ("fix.endswith",),  # no full stop behind a question mark
     "watchdogd/system/text.py": (
         "body.split",
     ),  # the body's own form: what is indented is shown as it stands
