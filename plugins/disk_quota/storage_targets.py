@@ -63,5 +63,7 @@ def _judged(path: str, targets: Sequence[StorageTarget], shares: tuple[float, fl
     spread = Advice(
         "Ask the administrators; new large files can be striped over other targets (lfs setstripe)."
     )
-    judged = judged.saying(path, f"files that are striped over them cannot grow{unseen}", advice=[spread])
+    judged = judged.saying(
+        path, f"files that are striped over them can grow only until they are full{unseen}", advice=[spread]
+    )
     return judged.triggers("on_disk") if judged.status is Status.CRITICAL else judged

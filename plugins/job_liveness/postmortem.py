@@ -53,13 +53,19 @@ class PostMortem:
     """What is known of a job that ended, in words, each empty if not known.
 
     `cause`: why it ended; `kind` of cause (`GPU out of memory`). `work`: what was lost of it, or how far it
-    came. `node`: whose fault it is, if the cause can be a node's fault.
+    came. `node`: whose fault it is, if the cause can be a node's fault. `log`: the file that was read.
     """
 
     cause: str = ""
     work: str = ""
     node: str = ""
     kind: str = ""
+    log: str = ""
+
+    @property
+    def facts(self) -> tuple[str, str]:
+        """What was lost, and where to read more; each empty if not known."""
+        return self.work, f"log: {self.log}" if self.log else ""
 
     def __str__(self) -> str:
         return "; ".join(filter(None, [f"cause: {self.cause}" if self.cause else "", self.work]))
@@ -78,10 +84,12 @@ def post_mortem(
         lines = _tail(path) if path else []
         saved = _saved(checkpoints, job.ended_at) if checkpoints else None
     except OSError:  # log_staleness and checkpoint_age report problems with these files
-        return replace(_cause(job, [], _outputs(job, "")), work="")
+        outputs = _outputs(job, "")
+        return replace(_cause(job, [], outputs), log=next(iter(outputs), ""))
     begin, report = _last_progress(lines)
-    work = _work(report, saved, bool(checkpoints), job)
-    return replace(_cause(job, lines[begin:], _outputs(job, path)), work=work)
+    work, outputs = _work(report, saved, bool(checkpoints), job), _outputs(job, path)
+    found = _cause(job, lines[begin:], outputs)
+    return replace(found, work=work, log=path or next(iter(outputs), ""))
 
 
 def _work(report: str, saved: tuple[str, float] | None, watched: bool, job: Remains) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from watchdogd.batch.models import Ending, Job
+from watchdogd.checks.causes import first_fixes
 from watchdogd.plugin import Advice, Result, Status, critical, notice, ok
 from watchdogd.plugins.job_liveness.job_history import JobHistory, ObservedJob, deed_of
 from watchdogd.plugins.job_liveness.liveness_wording import (
@@ -40,11 +41,11 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
         return [calm] if history.crashes_reported else []
     found, began = history.post_mortem_at(crashed[0]), crashed[-1].started_at
     told = critical(_crash_line(situation, history, crashed), subject=CRASHES).saying(
-        found.work,
+        *found.facts,
         *map(describe_end, crashed),
         f"{jobs_are(situation.queued)} waiting",
         *(f"job {job.id} runs now{on_nodes(job.nodes)}" for job in situation.running),
-        advice=_stopped(situation),
+        advice=[*first_fixes(found.kind), *_stopped(situation)],
     )
     told = accusing(
         told if began is None else told.dated(began), crashed[0], found, situation.snapshot.backend
@@ -142,7 +143,7 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
     for end in history.news:
         if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
             left = history.post_mortem_at(end)
-            facts = (waiting, left.work, describe_end(end), end.reason)
+            facts = (waiting, *left.facts, describe_end(end), end.reason)
             yield accusing(
                 notice(f"{fate(end, left, deed_of(situation.run, end))}, {next_one}").saying(*facts),
                 end,

@@ -364,13 +364,13 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     found = _lost_post_mortem(history)
     gone = _lost(situation, history, found.cause).dated(_lost_at(history))
     if situation.process:
-        told = gone.saying(_lost_line(situation, history), found.work)
+        told = gone.saying(_lost_line(situation, history), *found.facts)
         return told.saying(advice=[*_restart(found, Advice("Start it again.")), finish]).triggers("on_gone")
     if last is None or any(seen_job.ran for seen_job in history.lost.values()):
         doubt = situation.snapshot.endings_trouble or "accounting has no end of it"
         known = found.cause or history.deed
         gone = gone if known else replace(gone, summary=f"{gone.summary}, not known how it ended")
-        facts = (_lost_line(situation, history), doubt, found.work, *_last_lines(history))
+        facts = (_lost_line(situation, history), doubt, *found.facts, *_last_lines(history))
         ids = () if situation.snapshot.endings_trouble else tuple(history.lost)
         again = _submitted(situation, ids[-1] if ids else "")
         advice = (*_restart(found, again), finish)
@@ -385,7 +385,7 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
         )
         return told if last.ended_at is None else told.dated(last.ended_at)
     found = history.post_mortem_at(last)
-    facts = ("nothing else runs or waits", found.work, *_last_lines(history))
+    facts = ("nothing else runs or waits", *found.facts, *_last_lines(history))
     if history.deed or last.cancelled_by:
         say = warning if history.deed or last.cancelled_by_owner else critical
         first = _restart(found, again) if history.deed else (again,)
@@ -461,20 +461,33 @@ def queue_verdicts(situation: RunSituation, history: JobHistory) -> list[Result]
     wanted, left = situation.limits.min_queued, situation.time_left
     behind = f"{jobs_are(situation.queued)} waiting behind the running one"
     advice = [*map(fix_of, stuck)]
-    submit = Advice("Submit the next job.")
+    submit = _next(situation, "Submit the next job")
     if wanted is not None and situation.queued < wanted:
         problems.append(f"{behind}, {wanted} wanted")
         more = wanted - situation.queued
-        advice.append(submit if more == 1 else Advice(f"Submit {more} more jobs."))
+        advice.append(submit if more == 1 else _next(situation, f"Submit {more} more jobs"))
     ends = left is not None and left < _near_end(situation)
     if left is not None and ends and not situation.queued and not _comes_again(situation, history):
-        problems.append(f"the running job ends in {age(left)}, and nothing waits behind it")
+        problems.append(f"job {_last(situation).id} ends in {age(left)}, and nothing waits behind it")
         if wanted is None:
             advice.append(submit)
     if problems:
         queue = warning(problems[0], subject=QUEUE)
         return [queue.saying(*problems[1:], advice=advice)]
     return [ok(behind, subject=QUEUE).ending(behind, timed=False)] if history.queue_reported else []
+
+
+def _last(situation: RunSituation) -> Job:
+    """Return the running job that reaches its time limit last."""
+    return max(situation.running, key=lambda job: job.ends_at or 0.0)
+
+
+def _next(situation: RunSituation, what: str) -> Advice:
+    """Return advice to submit a further job, with the command that shows how the last one was submitted."""
+    job = situation.newest
+    if situation.snapshot.backend != "slurm" or situation.snapshot.endings_trouble:
+        return Advice(f"{what}.")
+    return Advice(f"{what}; this shows how job {job.id} was submitted:", submitted_as(job.raw_id).command)
 
 
 def _comes_again(situation: RunSituation, history: JobHistory) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from watchdogd.checks.node_checks import not_judged
 from watchdogd.parsers.logs import measures
 from watchdogd.plugin import DIVERGED, SLOW, Advice, Metric, Result, Status, critical, ok, unknown, warning
 from watchdogd.plugins.log_staleness import log_wording, stall_verdict
@@ -33,13 +34,13 @@ def judge(look: Look, limits: Limits, wishes: Wanted) -> Iterator[Result]:
         yield from _not_judged(look)
         return
     if not look.pattern and not log.beats:
-        yield ok("not judged: no log is configured, and no Guard has told its step")
+        yield not_judged("no log is configured, and no Guard has told its step", "its log was taken out")
         return
     yield stall_verdict.judge(look, limits)
     yield from _loss(log, look.now)
     yield from _pace(log)
     yield from _skips(log)
-    yield from _wanted(log, wishes, look.now)
+    yield from _wanted(look, wishes)
     for name, told in _numbers(log).items():
         if name in log.judged and not told and state.job:
             line = f"not judged: job {state.job.id} has told none yet"
@@ -179,32 +180,45 @@ def _skips(log: RunLog) -> Iterator[Result]:
         yield ok(few, subject="skipped").ending("gradients are fine again")
 
 
-def _wanted(log: RunLog, wanted: Wanted, now: float) -> Iterator[Result]:
+def _wanted(look: Look, wanted: Wanted) -> Iterator[Result]:
     """Report lines that must not come, and lines that must, if configured."""
-    bad = log.told.forbidden
+    bad = look.log.told.forbidden
     if wanted.must_not_see and bad:
-        came = f"it matches '{bad.pattern}', and came at {local_time(bad.at)}"
-        text = f"forbidden line in the log {age(now - bad.at)} ago: {bad.line}"
-        yield critical(text, subject="must_not_see").saying(came).dated(bad.at)
+        came = f"it matches '{bad.pattern}' of must_not_see in config.toml, and came at {local_time(bad.at)}"
+        text = f"forbidden line in the log {age(look.now - bad.at)} ago: {bad.line}"
+        yield critical(text, subject="must_not_see").saying(_log(look), came).dated(bad.at)
     elif wanted.must_not_see:
         none = "nothing that must not be seen"
         yield ok(none, subject="must_not_see").ending("the new job's log has no forbidden line", timed=False)
     if wanted.must_see:
-        yield _missing(log, wanted, now)
+        yield _missing(look, wanted)
 
 
-def _missing(log: RunLog, wanted: Wanted, now: float) -> Result:
+def _log(look: Look) -> str:
+    """Return the file to which was written last."""
+    places = max(look.log.files.places.values(), key=lambda place: place.grown_at, default=None)
+    return f"log: {places.path}" if places else ""
+
+
+def _missing(look: Look, wanted: Wanted) -> Result:
     """Judge lines that must come, if the job's log was read from its beginning."""
-    ran = now - log.job.since if log.job.whole else 0.0
-    missing = [
-        pattern for pattern, within in wanted.must_see if pattern not in log.told.seen and ran > within
+    log = look.log
+    ran = look.now - log.job.since if log.job.whole else 0.0
+    late = [
+        (pattern, within)
+        for pattern, within in wanted.must_see
+        if pattern not in log.told.seen and ran > within
     ]
+    missing = [pattern for pattern, _ in late]
     if not missing:
         fine = ok("all that must be seen was seen, or has time yet", subject="must_see")
         return fine.ending("the expected line came")
     more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-    return critical(
-        f"expected line missing {age(ran)} after the job's start: '{missing[0]}'{more}",
+    limit = min(within for _, within in late)
+    noun = "process" if look.process else "job"
+    said = critical(
+        f"expected line missing {age(ran)} after the {noun}'s start: '{missing[0]}'{more}",
         subject="must_see",
         details=log_wording.evidence(log),
-    ).dated(log.job.since + min(within for pattern, within in wanted.must_see if pattern in missing))
+    ).saying(_log(look), f"expected within {age(limit)}: must_see in config.toml")
+    return said.dated(log.job.since + limit)

@@ -70,7 +70,8 @@ def test_every_round_appends_one_line(parts: Wiring, pulse: Path) -> None:
     lines = pulse.read_text().splitlines()
     assert len(lines) == 3
     for each in lines:  # watchdogd's own process is nobody's training
-        assert re.match(r"\d+ \w{3} [\d:]{8} UTC \[OK\] run-4: no job; no process of .* was seen yet; ", each)
+        begin = r"\d+ \w{3} [\d:]{8} UTC \[OK\] run-4: not running; "
+        assert re.match(rf"{begin}no process of .* was seen yet; ", each)
     assert not parts.engine.trouble
 
 

@@ -160,7 +160,8 @@ def liveness(
     """
     history, now = begin_round(None, begin), begin
     results: list[Result] = []
-    found = PostMortem(cause, "work lost: 12m since global_step1200" if cause else "", kind=cause)
+    lost = "work lost: 12m since global_step1200" if cause else ""
+    found = PostMortem(cause, lost, kind=cause, log="/scratch/tr11/train.log")
     for each in rounds:
         now += each.pop("after", MINUTE)
         pressed = each.pop("switch", switch)
@@ -287,7 +288,7 @@ def job_liveness() -> Said:
         {"jobs": (job(str(301 + at), started_at=START + 60 * at + 2),), "endings": tuple(crashed[:at])}
         for at in range(1, 5)
     ]
-    yield "a crash loop", liveness({"jobs": (job("301"),)}, *loop)["crashes"]
+    yield "a crash loop", liveness({"jobs": (job("301"),)}, *loop, cause="GPU out of memory")["crashes"]
     yield (
         "a job failed, the next took over",
         liveness(

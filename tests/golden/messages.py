@@ -6,10 +6,12 @@ watchdogd does, of channels, and digests: on a phone, in Slack, as mail, in a te
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
 import os
 import re
+import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -22,11 +24,14 @@ from unittest import mock
 from tests.golden import checks, unreadable
 from tests.golden.checks import START
 from watchdogd.batch.run_models import SURE
+from watchdogd.checks.working_job import Working
 from watchdogd.daemon.remediation_context import RemediationContext
 from watchdogd.daemon.round import start_event, stop_event
 from watchdogd.daemon.self_monitoring import SelfMonitoring
 from watchdogd.daemon.switch_events import RunNow, touch_events
+from watchdogd.history.database_file import HistoryFile
 from watchdogd.home.inbox import Request, Submission
+from watchdogd.home.layout import Home
 from watchdogd.home.markers import Pause
 from watchdogd.incidents import message_wording
 from watchdogd.incidents.evaluate import evaluate
@@ -50,6 +55,10 @@ from watchdogd.notify.reports import Reports, digest
 from watchdogd.notify.routing import MessageRules
 from watchdogd.plugin import Result, Status, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
+from watchdogd.plugins.log_staleness.log_verdicts import judge as judge_log
+from watchdogd.plugins.log_staleness.new_lines import Wanted
+from watchdogd.plugins.log_staleness.run_log import RunLog
+from watchdogd.plugins.log_staleness.stall_verdict import Limits, Look
 from watchdogd.remediation import executor, job_actions
 from watchdogd.remediation.models import Action, ActionRecord
 from watchdogd.remediation.policy import ActionLimits, ActionRequest, pending
@@ -194,7 +203,7 @@ def comings_and_goings(folder: Path) -> Events:
         checks.liveness({"jobs": (checks.job(),)}, {**obeyed}, *more, switch=switch)[""]
         for more in ((), ({**obeyed, "switch": None},))
     )
-    unjudged = Result(Status.OK, "not judged: no node answers", quiet=True)
+    (unjudged,) = judge_log(Look("", Working(), RunLog(), NOW), Limits("auto", None), Wanted())
     stalled = checks.lines(folder, checks.STEPS, minutes=4)[""]
     for name, begun, result in (
         ("its kill switch is cleared", stopped, cleared.result),
@@ -251,11 +260,25 @@ def people() -> Events:
     pause = Pause(NOW - 900, NOW - 5, "stopped by alice on login1: the cluster is serviced", "alice")
     yield "people: the watchdog is started again", start_event("bloom-watch", pause, 1, NOW)
     monitor = SelfMonitoring()
-    monitor.tell("history /home/alice/watchdogd/history.db was damaged: restored from the backup")
+    monitor.tell(restored())
     damaged = Observation("watchdogd", "", "bloom-watch", monitor._notices[0], NOW)
     yield "the watchdog: its history was restored", notice(damaged, NOW, quiet=False)
     gap = f"{message_wording.unwatched(START, NOW)}: no daemon ran"
     yield "the watchdog: nobody watched", _own(gap, "WARNING")
+
+
+def restored() -> str:
+    """What the history says once a damaged file is replaced by the backup of the night before."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch("time.time", return_value=NOW):
+        home = Home(Path(folder))
+        home.make()
+        file = HistoryFile(home.history, home)
+        with contextlib.closing(sqlite3.connect(file.backup)) as backup:
+            backup.execute("CREATE TABLE kept (at REAL)")
+        os.utime(file.backup, (NOW, NOW - 14 * 3600))
+        home.history.write_text("damaged" * 1000)
+        text = file.repair().replace(folder, "/home/alice/watchdogd")
+        return re.sub(r"corrupt-\w+", "corrupt-20261127T173000", text)
 
 
 def _own(text: str, label: str) -> IncidentEvent:

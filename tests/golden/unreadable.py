@@ -186,7 +186,9 @@ def dropin(folder: Path) -> Said:
         instead("daemon.dropins.dropin_jobs.slurm_snapshot.look", over),
     ):
         known = Followed("77", "copy", START - MINUTE, "77", START - 600)
-        yield "its job failed", seen(script_name, next(_results(slurm, known)))
+        (folder / "cp-77.out").write_text("cp: cannot stat 'saved': No such file or directory\n")
+        told = next(_results({**slurm, "output": f"{folder}/cp"}, known))
+        yield "its job failed", seen(script_name, told)
     for name, reason, hours in (
         ("its job never starts", "PartitionTimeLimit", 0),
         ("its job waits", "Priority", 3),

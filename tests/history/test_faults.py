@@ -304,7 +304,10 @@ def test_a_damaged_history_is_set_aside_and_restored_as_far_as_the_backup_goes(
     store = opened(home)
     assert lags(store) == [60 * number for number in range(20)]
     assert len(store.troubles) == 1
-    assert re.search(r"restored from the backup of \d+ \w{3} [\d:]{8} \w+, ", store.troubles[0])
+    assert re.search(
+        r"restored from its backup, \w+ old; what came after \d+ \w{3} [\d:]{8} \w+ is lost",
+        store.troubles[0],
+    )
     if broken:
         (kept,) = aside(home)
         assert kept.read_bytes() == broken
@@ -346,7 +349,7 @@ def test_what_is_lost_is_told_however_many_tries_a_full_disk_breaks(
         store = Store.at("sqlite:///history.db", small)
     store.record(round_of(NOW + 6000, lag=6000))
     (kept,) = aside(small)
-    (told,) = (text for text in store.troubles if "restored from the backup" in text or "anew" in text)
+    (told,) = (text for text in store.troubles if "restored from its backup" in text or "anew" in text)
     assert kept.name in told
     store.record(round_of(NOW + 6060, lag=6060))
     assert store.troubles.count(told) == 1

@@ -69,7 +69,7 @@ def test_what_was_lost_is_of_the_last_week() -> None:
         ("running running hung gone", "2 of 4 runs train, 1 stalled, 1 gone"),
         ("running diverged failing", "1 of 3 runs trains, 1 failing, 1 diverged"),
         ("doubtful waiting", "None of 2 runs train, 1 uncertain, 1 waiting"),
-        ("? none absent running", "1 of 4 runs trains, 2 without a job, 1 unknown"),
+        ("? none absent running", "1 of 4 runs trains, 2 not running, 1 unknown"),
     ],
 )
 def test_the_page_begins_with_how_many_train(states: str, said: str) -> None:

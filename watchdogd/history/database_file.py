@@ -11,6 +11,7 @@ import glob
 import os
 import shutil
 import sqlite3
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from watchdogd.errors import Problem
 from watchdogd.home.layout import Home, no_file
-from watchdogd.units import local_time
+from watchdogd.units import age, local_time
 
 FAULTS = (SQLAlchemyError, sqlite3.Error, OSError, ImportError, ValueError)
 """All errors of a database, its driver or its file system; ValueError: an invalid row."""
@@ -147,7 +148,7 @@ class HistoryFile:
         if not self._exists():
             return self._begin_again("was missing or empty") if self.backup.exists() else self._make()
         problem = flaw(self.path)
-        return self._begin_again(f"was damaged ({problem})") if problem else ""
+        return self._begin_again("was damaged", f" ({problem})") if problem else ""
 
     def lost(self) -> str:
         """Return a sentence on a new history where a damaged one was set aside; else empty."""
@@ -189,16 +190,18 @@ class HistoryFile:
         except FileNotFoundError:
             return False
 
-    def _begin_again(self, why: str) -> str:
+    def _begin_again(self, why: str, how: str = "") -> str:
         """Set the old file aside; restore the backup if it is intact, else create a new file."""
         before, aside = self._kept(), self._set_aside()
         kept = f"; it is kept as {aside.name}" if aside else before
         if self.backup.exists() and not flaw(self.backup):
-            date = local_time(self.backup.stat().st_mtime)
+            saved = self.backup.stat().st_mtime
+            old = age(max(time.time() - saved, 1.0))
             self._restore()
-            return f"{self.path} {why}: restored from the backup of {date}, what came later is lost{kept}"
+            lost = f"what came after {local_time(saved)} is lost"
+            return f"{self.path} {why}: restored from its backup, {old} old; {lost}{how}{kept}"
         self._make()
-        return f"{self.path} {why} and there is no sound backup: the history begins anew{kept}"
+        return f"{self.path} {why} and there is no sound backup: the history begins anew{how}{kept}"
 
     def _set_aside(self) -> Path | None:
         """Rename the file with its date; first its journal, which would overwrite pages of a new file."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 STATE_WORDS = {
     "hung": "stalled",
     "doubtful": "running?",
-    "none": "no job",
-    "absent": "no job",
+    "none": "not running",
+    "absent": "not running",
     "?": "unknown",
 }
 """States that are shown under another word."""

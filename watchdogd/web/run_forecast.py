@@ -132,7 +132,7 @@ _ORDER = (
     ("failing", "failing"), ("diverged", "diverged"),
     ("starting", "starting"), ("waiting", "waiting"), ("suspended", "suspended"), ("ending", "ending"),
     ("finished", "finished"),
-    ("absent", "without a job"), ("none", "without a job"), ("?", "unknown"), ("unwatched", "unwatched"),
+    ("absent", "not running"), ("none", "not running"), ("?", "unknown"), ("unwatched", "unwatched"),
 )  # fmt: skip
 
 

@@ -137,7 +137,7 @@ def script(
 
 def _again(output: str) -> Advice:
     """Return what helps a script whose job failed; `output`: its last lines, as far as known."""
-    what = "what its output below says" if output else "what its output says, or the script"
+    what = "what its output below says" if output else "what its output says: the script names the file"
     return Advice(f"Correct {what}; watchdogd submits it again when it is due.")
 
 
@@ -296,12 +296,12 @@ def _options(wish: ScriptOptions) -> list[str]:
 
 
 def _tail(wish: ScriptOptions, endings: list[Ending]) -> str:
-    """Return the last lines of the first failed task's output, if that is in the file chosen here."""
-    failed = next(each for each in endings if not each.well)
+    """Return path and last lines of the first failed task's output, if that is in the file chosen here."""
+    path = f"{wish.output}-{next(each for each in endings if not each.well).raw_id}.out"
     try:
-        with open(open_plain(f"{wish.output}-{failed.raw_id}.out"), "rb") as file:
+        with open(open_plain(path), "rb") as file:
             file.seek(max(file.seek(0, 2) - _TAIL_LIMIT, 0))
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    return "\n".join(split_lines(text)[-SHOWN:])
+    return "\n".join((f"{path}:", *split_lines(text)[-SHOWN:]))
