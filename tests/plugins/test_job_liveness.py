@@ -402,7 +402,7 @@ def test_end_of_walltime_with_nothing_queued(watch: Watch) -> None:
     near = job(ends_at=START + 1200)
     result = the(watch.look(near), "queue")
     assert result.status is Status.WARNING
-    assert result.summary == "the running job ends in 19m, and nothing waits behind it"
+    assert result.summary == "job 88 ends in 19m, and nothing waits behind it"
     assert the(watch.look(near, waiting()), "queue").status is Status.OK
 
 
