@@ -340,7 +340,10 @@ def test_a_run_that_was_requeued_waits_whether_it_is_held_or_not(jobs: dict[str,
 
 def test_nobody_watches_yet() -> None:
     lines = shown(picture(alive=False, holder=None, last_round=None))
-    assert lines[:2] == ["/h/watch  not alive: watchdogd --home /h/watch start", "last round: never"]
+    assert lines[:2] == [
+        "/h/watch  not alive, to start it: watchdogd --home /h/watch start",
+        "last round: never",
+    ]
     assert "watchdogd --home /h/watch watch JOB" in shown(picture())[-1]
     assert shown(picture(last_round=None))[-1] == "last round: never"  # what it watches is told by its first
     stopped = shown(picture(alive=False, holder=None, link={"job_id": "15"}))

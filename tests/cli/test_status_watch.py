@@ -47,5 +47,5 @@ def test_it_draws_until_it_is_ended(tmp_path: Path, colour: dict[str, str], esca
         process.wait(240)
         os.close(master)
     text = b" ".join(re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", seen).split())
-    assert b"not alive: watchdogd --home" in text  # a long path of home may break the line
+    assert b"not alive, to start it: watchdogd --home" in text  # a long path of home may break the line
     assert bool(re.search(rb"\x1b\[(?:1;)?31m", seen)) == escapes

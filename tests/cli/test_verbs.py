@@ -127,7 +127,7 @@ def test_check_is_a_nagios_plugin_and_exits_with_the_worst(dog: Dog) -> None:
 
 def test_status_without_a_daemon_is_not_alive(dog: Dog) -> None:
     assert dog("status").returncode == 3
-    line = "watchdogd UNKNOWN - not alive: watchdogd start | critical=0 warning=0 unknown=0\n"
+    line = "watchdogd UNKNOWN - not alive, to start it: watchdogd start | critical=0 warning=0 unknown=0\n"
     assert dog("status", "--nagios").stdout == line
     assert dog.json("status") == {
         "last_round": None,

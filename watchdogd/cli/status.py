@@ -42,7 +42,7 @@ def nagios_line(status: dict[str, Any], code: int, start: str = "watchdogd start
     incidents = status["incidents"]
     counts = Counter(incident["status"] for incident in incidents)
     word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[code]
-    said = [f"alive: {status['holder']}" if status["alive"] else f"not alive: {start}"]
+    said = [f"alive: {status['holder']}" if status["alive"] else f"not alive, to start it: {start}"]
     said += status["troubles"] if status.get("unread") else []
     if incidents:
         said.append(f"{len(incidents)} open, first {incidents[0]['check']}: {incidents[0]['summary']}")

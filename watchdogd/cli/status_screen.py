@@ -231,13 +231,11 @@ def _head(home: Home, status: StatusFile, now: float) -> Iterator[Text]:
     if status["alive"]:
         line.append("alive", style="green").append(f": {one_line(status['holder'])}")
     else:
-        waits = (
-            f"{one_line(status['holder'])} is to watch"
-            if status["holder"]
-            else home.command(markers.start_verb(home))
-        )
+        waits = f", to start it: {home.command(markers.start_verb(home))}"
+        if status["holder"]:
+            waits = f": {one_line(status['holder'])} is to watch"
         starts = status["holder"] and not status["last_round"]
-        line.append("not alive yet" if starts else "not alive", style="bold red").append(f": {waits}")
+        line.append("not alive yet" if starts else "not alive", style="bold red").append(waits)
     yield line
     if stopped := status.get("stopped"):
         yield Text(_stop(stopped, now))
