@@ -153,9 +153,7 @@ class Advice:
         fix = problem.fix
         if not fix:
             return cls()
-        if problem.typed:
-            return cls("To correct it:", fix)
-        return cls(f"{fix[0].upper()}{fix[1:]}{'' if fix.endswith('?') else '.'}")
+        return cls("To correct it:", fix) if problem.typed else cls(f"{fix[0].upper()}{fix[1:]}.")
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -85,7 +85,9 @@ def test_the_history_s_errors_are_of_a_kind_too(code: str, kind: TroubleKind) ->
     trouble = Trouble.of(raised.what, raised, PLACE)
     assert trouble.kind is kind
     if kind is TroubleKind.OTHER:
-        assert [each.sentence for each in trouble.helps] == ["Is a second watchdogd running on this home?"]
+        assert [each.sentence for each in trouble.helps] == [
+            "See whether a second watchdogd runs on this home."
+        ]
 
 
 def test_a_history_whose_file_system_is_full_is_known_by_its_errno(tmp_path: Path) -> None:

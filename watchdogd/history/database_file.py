@@ -25,23 +25,23 @@ from watchdogd.units import age, local_time
 FAULTS = (SQLAlchemyError, sqlite3.Error, OSError, ImportError, ValueError)
 """All errors of a database, its driver or its file system; ValueError: an invalid row."""
 
-_HELD = Problem("another process holds it", "is a second watchdogd running on this home?")
+_HELD = Problem("another process holds it", "see whether a second watchdogd runs on this home")
 _DAMAGED = Problem("it is damaged", "it is set aside and restored from its backup at the next use")
 _SQLITE = {
     "SQLITE_FULL": Problem("its file system is full", "free space"),
     "SQLITE_READONLY_DBMOVED": Problem("it was moved or removed while in use"),
     "SQLITE_READONLY": Problem(
-        "it cannot be written", "is the file system read-only, or the file another user's?"
+        "it cannot be written", "see whether the file system is read-only, or the file another user's"
     ),
     "SQLITE_CANTOPEN": Problem(
-        "it or its journal cannot be opened", "is the folder there, writable, with inodes left?"
+        "it or its journal cannot be opened", "see whether the folder is there, writable, with inodes left"
     ),
     "SQLITE_BUSY": _HELD,
     "SQLITE_LOCKED": _HELD,
     "SQLITE_PROTOCOL": Problem(
         "its file system cannot lock files", "set [history] url to a file on one that can"
     ),
-    "SQLITE_IOERR": Problem("its file system fails", "is it over quota, full, read-only or gone?"),
+    "SQLITE_IOERR": Problem("its file system fails", "see whether it is over quota, full, read-only or gone"),
     "SQLITE_CORRUPT": _DAMAGED,
     "SQLITE_NOTADB": _DAMAGED,
 }
@@ -50,7 +50,7 @@ _DISK = {
     errno.EDQUOT: Problem("the quota is used up", "free space or ask for more"),
     errno.EROFS: Problem("its file system is mounted read-only"),
     errno.EACCES: Problem("access is denied", "the history belongs to another user, or its folder is closed"),
-    errno.ENOENT: Problem("its folder is gone", "is the file system mounted?"),
+    errno.ENOENT: Problem("its folder is gone", "see whether the file system is mounted"),
     errno.ESTALE: Problem("its file system is gone (stale file handle)", "mount it again"),
 }
 _NUMBERS = {

@@ -43,9 +43,12 @@ def first_line(word: str, target: str, fact: str, more: str = "", suspect: str =
 
 
 def late_line(headline: str, word: str, target: str, how: str) -> tuple[str, str]:
-    """Return a first line with `how` late it comes before its fact, and the same uncut."""
+    """Return a first line with `how` late it comes before its fact, and the same uncut.
+
+    `headline`: one that `first_line` made for this word and target.
+    """
     begin = beginning(word, target)
-    fact = f"{how}: {headline.removeprefix(begin)}"
+    fact = f"{how}: {headline[len(begin) :]}"
     return begin + cut(fact, LIMIT - len(begin)), begin + fact
 
 
