@@ -105,6 +105,8 @@ def test_home_is_full_by_bytes(watched: Watched) -> None:
     watched.wait_told("CRITICAL", "run-17", "stalled, no output for")
     watched.wait_told("CRITICAL", "history")
     wait_until(lambda: watched.verb("status").returncode == 2, 60, "status knows of it on a full disk too")
+    assert watched.verb("save-switch", "run-17").returncode == 0
+    watched.wait_told("run-17: save switch set by")
     ballast.unlink()
     watched.wait_resolved("run-17")
     watched.wait_told("RESOLVED", "history")
@@ -115,6 +117,8 @@ def test_home_is_full_by_bytes(watched: Watched) -> None:
     )
     incidents = watched.verb("incidents", "--all").stdout
     assert "run-17/log_staleness" in incidents
+    bodies = [request.body.decode() for request in watched.endpoint.requests]
+    assert sum("run-17: save switch set by" in body for body in bodies) == 1
 
 
 def test_home_is_full_by_inodes_and_all_is_recorded_meanwhile(watched: Watched) -> None:

@@ -22,7 +22,7 @@ from watchdogd.batch.models import Job, Snapshot
 from watchdogd.cli import main
 from watchdogd.cli.switch_wait import living_jobs
 from watchdogd.config import switch_places
-from watchdogd.home import switches
+from watchdogd.home import inbox, switches
 from watchdogd.home.layout import Home
 from watchdogd.home.switches import Pressed, Switch, SwitchError
 from watchdogd.system import account, smallfile
@@ -213,7 +213,7 @@ def test_who_may_not_enter_home_is_told_whom_to_ask(home: Home, tmp_path: Path) 
 NOBODY = """
 import os, sys
 from watchdogd.config import switch_places
-from watchdogd.home import switches
+from watchdogd.home import inbox, switches
 os.setuid(65534)
 try:
     switch_places.find(sys.argv[1], "run-17", "kill")
@@ -288,6 +288,34 @@ def test_a_full_and_a_read_only_folder(home: Home, capsys: Says, tmp_path: Path)
         assert f"{small} is read-only here" in capsys.readouterr().err
     finally:
         subprocess.run(["umount", small], check=True)
+
+
+@pytest.mark.root
+def test_on_a_full_home_the_team_is_told_all_the_same(home: Home, capsys: Says) -> None:
+    """Only the reason is lost."""
+    lay_out(home)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=9,mode=700", "tmpfs", home.inbox], check=True
+    )
+    try:
+        (home.inbox / "filler").write_bytes(b"x" * 4096)
+        assert main(["save-switch", "run-17", "--reason", "no room for this"]) == 0
+        assert main(["save-switch", "run-17", "--clear"]) == 0
+        touches, complaints = inbox.take(home)
+        assert complaints == []
+        told = [(each.kind, each.by, each.run, each.switch, each.cleared) for each in touches]
+        assert told == [("touch", ME, "run-17", "save", False), ("touch", ME, "run-17", "save", True)]
+        for each in touches:
+            inbox.remove(each)
+        (home.switches / "run-17.finished").touch()
+        assert main(["finish", "run-17", "--clear"]) == 0
+        (mark,) = inbox.take(home)[0]
+        assert (mark.kind, mark.by, mark.run, mark.cleared) == ("finish", ME, "run-17", True)
+        inbox.remove(mark)
+        (home.inbox / "run-17.touch.node1.7-8-other-set.json").touch()
+        assert inbox.take(home)[0] == []
+    finally:
+        subprocess.run(["umount", home.inbox], check=True)
 
 
 def test_a_file_system_without_links(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

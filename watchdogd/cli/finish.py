@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     if changed:
         action = "cleared" if args.clear else "set"
         with contextlib.suppress(OSError):  # the mark counts even without it
-            submit(inbox, "finish", args.name, run=args.name, action=action, **touch.fields())
+            fields = {"run": args.name, "action": action, **touch.fields()}
+            submit(inbox, "finish", args.name, blank=action, **fields)
     if args.json:
         print_json({"run": args.name, "finished": not args.clear, "changed": changed})
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from watchdogd.home.layout import Home
 from watchdogd.home.touchfile import one_line
 from watchdogd.system import smallfile
 from watchdogd.system.account import own_name, user_name
+from watchdogd.system.pathname import run_name
 from watchdogd.system.smallfile import parse_json
 from watchdogd.units import LONGEST, age
 
@@ -43,6 +45,7 @@ TEXT_LIMIT = 500
 """Maximum characters read of a text in a submission."""
 _AT_ONCE = 1000
 _ASIDE = ".aside"
+_BLANK = re.compile(r"\d+-\d+(?:-(kill|save))?-(set|cleared)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,7 @@ def _read(path: Path, kind: str, *, shared: bool) -> Submission:
     if len(text) > _SIZE_LIMIT:
         raise ValueError(f"it is larger than {_SIZE_LIMIT} bytes")
     try:
-        said = parse_json(text)
+        said = parse_json(text) if text else _said_by_name(path.name)
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
     _check(kind, said)
@@ -205,6 +208,14 @@ def _read(path: Path, kind: str, *, shared: bool) -> Submission:
     if kind in ("ack", "silence") and found.st_uid == os.geteuid():  # from the daemon, for an answer's author
         by = _text(said, "answered_by") or by
     return Submission(path, kind, by, found.st_mtime, said)
+
+
+def _said_by_name(name: str) -> dict[str, str]:
+    """Return what an empty submission says, from a full disk: which switch or mark was set. ValueError."""
+    about, _, _, number, _ = name.rsplit(".", 4)
+    if not (found := _BLANK.fullmatch(number)):
+        raise ValueError("it says nothing")
+    return {"run": run_name(about), "switch": found[1] or "", "action": found[2]}
 
 
 def _check(kind: str, said: Any) -> None:

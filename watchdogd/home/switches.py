@@ -21,7 +21,7 @@ from collections import namedtuple
 
 from watchdogd.errors import WatchdogError
 from watchdogd.home import touchfile
-from watchdogd.home.inbox_submit import submit
+from watchdogd.home.inbox_submit import FULL, create_empty, submit
 from watchdogd.home.touchfile import Signature
 from watchdogd.system.account import group_id, own_name, user_name
 from watchdogd.system.pathname import file_name, run_name
@@ -148,7 +148,7 @@ def _press(switch: Switch, path: str, signature: Signature) -> Signature | None:
             if before:
                 return before
         except OSError as error:
-            if error.errno not in _FULL or not _create_empty(path, mode, group):
+            if error.errno not in FULL or not _empty_set(path, mode, group):
                 raise SwitchError(_cannot(switch, path, error, "set")) from None
             return None
         else:
@@ -156,7 +156,13 @@ def _press(switch: Switch, path: str, signature: Signature) -> Signature | None:
     raise SwitchError(f"{path} is a symbolic link that leads nowhere: remove it, then set the switch")
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+def _empty_set(path: str, mode: int, group: int | None) -> bool:
+    """Set an empty switch on a full disk: it stops the training all the same."""
+    try:
+        create_empty(path, mode, group)
+    except OSError:
+        return False
+    return True
 
 
 def _mode(switch: Switch, path: str) -> int:
@@ -167,23 +173,6 @@ def _mode(switch: Switch, path: str) -> int:
     if switch.group is not None:
         return 0o660
     return 0o600 if os.path.dirname(path) == os.path.dirname(switch.places[-1]) else 0o644
-
-
-def _create_empty(path: str, mode: int, group: int | None) -> bool:
-    """Create an empty switch on a full disk: it stops the training all the same."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    except OSError:
-        return False
-    try:
-        if group is not None:
-            os.fchown(descriptor, -1, group)
-        os.fchmod(descriptor, mode)
-    except OSError:
-        pass  # it is set; its permissions matter less
-    finally:
-        os.close(descriptor)
-    return True
 
 
 def clear(switch: Switch, signature: Signature) -> Signature | None:
@@ -241,11 +230,12 @@ def is_obeyed(switch: Switch) -> bool:
 def _record(switch: Switch, action: str, signature: Signature) -> None:
     """Submit the press for the history and the run's channels.
 
-    The switch works without that, where the inbox is full or missing.
+    On a full disk without its reason. The switch works without that, where the inbox takes nothing.
     """
+    blank = "" if signature.automatic else f"{switch.kind}-{action}"  # watchdogd reports its own presses
     with contextlib.suppress(OSError):
         fields = {"run": switch.run, "switch": switch.kind, "action": action, **signature.fields()}
-        submit(switch.inbox, "touch", switch.run, **fields)
+        submit(switch.inbox, "touch", switch.run, blank=blank, **fields)
 
 
 def _cannot(switch: Switch, path: str, error: OSError, verb: str) -> str:
