@@ -141,10 +141,10 @@ def handle(job: Job) -> str:
     return shlex.quote(job.handle)
 
 
-def describe_end(end: Ending) -> str:
-    """Return an end in a line below the first, with its time and nodes."""
+def describe_end(end: Ending, deed: JobDeed | None = None) -> str:
+    """Return an end in a line below the first, with its time and nodes. `deed`: how watchdogd ended it."""
     at = f" at {local_time(end.ended_at)}" if end.ended_at else ""
-    return f"{fate(end, PostMortem())}{at}{on_nodes(end.nodes)}"
+    return f"{fate(end, PostMortem(), deed)}{at}{on_nodes(end.nodes)}"
 
 
 def fate(end: Ending, found: PostMortem, deed: JobDeed | None = None) -> str:

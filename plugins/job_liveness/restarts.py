@@ -142,10 +142,10 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
     waiting = f"{jobs_are(situation.queued)} waiting"
     for end in history.news:
         if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
-            left = history.post_mortem_at(end)
-            facts = (waiting, *left.facts, describe_end(end), end.reason)
+            left, deed = history.post_mortem_at(end), deed_of(situation.run, end)
+            facts = (waiting, *left.facts, describe_end(end, deed), end.reason)
             yield accusing(
-                notice(f"{fate(end, left, deed_of(situation.run, end))}, {next_one}").saying(*facts),
+                notice(f"{fate(end, left, deed)}, {next_one}").saying(*facts),
                 end,
                 left,
                 situation.snapshot.backend,

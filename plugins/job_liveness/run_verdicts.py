@@ -445,7 +445,8 @@ def _last_lines(history: JobHistory) -> list[str]:
     """Return the last ends, first the one to report, then the newest first."""
     last = history.last
     others = [end for end in reversed(history.ends) if end is not last]
-    return [describe_end(end) for end in (last, *others[:4]) if end is not None]
+    first = [] if last is None else [describe_end(last, history.deed)]
+    return [*first, *map(describe_end, others[:4])]
 
 
 QUEUE = "queue"

@@ -556,6 +556,7 @@ def test_what_watchdogd_itself_cancelled_is_no_crash_and_nobodys_doing_else(watc
     gone = the(watch.look(ends=ends))
     assert (gone.status, gone.kind, gone.trigger) == (Status.WARNING, CANCELLED, "")
     assert gone.summary == "job 88 cancelled by watchdogd (incident 21) after 6m32s"
+    assert "alice" not in text_of(gone), "whose command it was says nothing"
     assert gone.run_state == "gone"
     watch.look(ends=ends)
     deeds(watch)  # what was done is remembered for a day, what ended so for as long as it is gone
@@ -599,6 +600,7 @@ def test_of_a_job_that_watchdogd_cancelled_and_the_next_took_over_nobody_else_is
     ends = (end(at=watch.now + 32, state="CANCELLED", exit_code=0, cancelled_by="alice"),)
     (said,) = notices(watch.look(job("89", started_at=watch.now + 40), ends=ends))
     assert said.startswith("job 88 cancelled by watchdogd (incident 21) after 6m32s, went on as job 89\n")
+    assert "alice" not in said
 
 
 def test_a_requeue_by_watchdogd_is_reported_by_its_own_report_alone(watch: Watch) -> None:
