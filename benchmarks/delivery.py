@@ -111,6 +111,9 @@ def _delivering(folder: Path, there: Hook, config: str) -> Iterator[tuple[ours.R
         settle = turned.engine._storage.settle
         locks = Locks(home, turned.engine._patient.attempt)
         outbox = Outbox(senders.build(chosen, home), senders.policy(chosen), settle, locks=locks)
+        for worker in outbox.workers.values():  # not the first message in this home
+            worker.lock.take()
+            worker.lock.release(stored=True)
         outbox.start()
         yield turned, outbox
         outbox.stop(10)

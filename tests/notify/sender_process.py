@@ -40,8 +40,8 @@ def live(folder: str, url: str, rounds: int, begun: Connection, storm: int = 0) 
     store = Store.open("sqlite:///history.db", home)
     locks = Locks(home)
     waiting, ended = store.waiting(), [each for each in store.notifications() if each.state != "waiting"]
-    outbox = Outbox({"hook": JsonWebhook(url)}, POLICY, store.settle, ended, locks=locks)
-    outbox.add(waiting)
+    outbox = Outbox({"hook": JsonWebhook(url)}, POLICY, store.settle, locks=locks)
+    outbox.add([*ended, *waiting])
     outbox.start()
     first = len(waiting) + len(ended)
     for number in itertools.islice(itertools.count(first), rounds):

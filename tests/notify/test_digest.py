@@ -100,7 +100,7 @@ def test_a_relay_leaves_it_to_the_daemon_and_loses_nothing_without_one(tmp_path:
         replace(MANY, tell=None, merges=False),
         lambda _rows: None,
         clock=SteadyClock(lambda: now[0], lambda: now[0]),
-        locks=Locks(home, anyway=False, keeps=True),
+        locks=Locks(home, stores=False),
     )
     relay.add([row for row in _round(range(30)) if row.channel == "slack"])
     worker = relay.workers["slack"]

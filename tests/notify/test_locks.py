@@ -59,7 +59,7 @@ def _log(home: Home) -> Path:
 
 
 def _relay(home: Home) -> Locks:
-    return Locks(home, anyway=False, keeps=True)
+    return Locks(home, stores=False)
 
 
 def _outbox(home: Home, sender: Script, locks: Locks, ledger: Ledger | None = None) -> Outbox:
@@ -276,7 +276,7 @@ def test_where_no_lock_can_be_taken_the_daemon_sends_and_a_relay_does_not(
     _outbox(home, slack, Locks(home, broken)).workers["slack"].step()
     assert slack.keys == [KEY]
     other, ledger = Script(), Ledger()
-    relay = _outbox(home, other, Locks(home, broken, anyway=False, keeps=True), ledger)
+    relay = _outbox(home, other, Locks(home, broken, stores=False), ledger)
     relay.workers["slack"].step()
     assert other.tried == []
     assert "home cannot be written" in relay.troubles[0].failure
@@ -304,13 +304,13 @@ def test_one_who_acts_no_more_for_home_sends_nothing(home: Home) -> None:
     assert outbox.troubles == ()
 
 
-@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("stores", [True, False])
 def test_what_a_relay_delivered_outlives_a_power_cut(
-    home: Home, monkeypatch: pytest.MonkeyPatch, keeps: bool
+    home: Home, monkeypatch: pytest.MonkeyPatch, stores: bool
 ) -> None:
     """No daemon may store it for long; what a daemon sends itself it stores at once. None waits to begin."""
     synced: list[int] = []
-    lock = ChannelLock(Locks(home, anyway=False, keeps=keeps), "slack")
+    lock = ChannelLock(Locks(home, stores=stores), "slack")
     for _ in range(2):  # the log is made by the first
         synced.clear()
         for name in ("fsync", "fdatasync"):
@@ -319,4 +319,4 @@ def test_what_a_relay_delivered_outlives_a_power_cut(
         assert synced == []
         lock.acknowledge(DELIVERED)
         lock.release(stored=True)
-    assert bool(synced) is keeps
+    assert bool(synced) is not stores

@@ -43,9 +43,9 @@ class Desk:
             self.senders,
             self.policy,
             self.ledger.settle,
-            self.sent,
             clock=SteadyClock(lambda: self.now, lambda: self.now - self.ahead),
         )
+        self.outbox.add(self.sent)
 
     def set_clock(self, by: float) -> None:
         """Somebody sets the clock: no time passes."""

@@ -187,9 +187,8 @@ class Delivery(RuleBasedStateMachine):
 
     def _begin_with(self, sent: Sequence[Notification]) -> None:
         senders = {"slack": self.slack, "mail": self.mail}
-        self.outbox = Outbox(
-            senders, POLICY, self._settle, sent, clock=SteadyClock(lambda: self.now, self._ticks)
-        )
+        self.outbox = Outbox(senders, POLICY, self._settle, clock=SteadyClock(lambda: self.now, self._ticks))
+        self.outbox.add(sent)
 
     def _step_all(self) -> float:
         workers = self.outbox.workers.values()

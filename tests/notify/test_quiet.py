@@ -183,7 +183,7 @@ def test_a_relay_leaves_the_digest_to_the_daemon_and_loses_nothing_without_one(t
     home.make()
     now, slack = [MIDNIGHT], Script()
     policy = replace(QUIET, tell=None, merges=False)
-    locks = Locks(home, anyway=False, keeps=True)
+    locks = Locks(home, stores=False)
     relay = Outbox(
         {"slack": slack},
         policy,

@@ -35,7 +35,7 @@ def test_what_ended_long_ago_is_read_once_and_what_ends_meanwhile_is_not_sent(tm
     told: list[Notification] = []
     sender, now = Script(), [NOON]
     clock = SteadyClock(lambda: now[0], lambda: now[0])
-    relay = Relay({"slack": sender}, Policy(), history, Locks(home, keeps=True), told.append, clock)
+    relay = Relay({"slack": sender}, Policy(), history, Locks(home, stores=False), told.append, clock)
     [worker] = relay.outbox.workers.values()
     for _ in range(2):
         worker.step()

@@ -182,18 +182,18 @@ class Sharing(RuleBasedStateMachine):
     def begin(self, who: str) -> None:
         """A new life of one: what it knows is in the history and in the claims."""
         self.ways[who].crashing = False
-        keeps = who != "daemon"
-        locks = Mortal(self.home, anyway=not keeps, keeps=keeps)
-        if keeps:
-            self.begin_relay(who, locks)
-        else:
+        stores = who == "daemon"
+        locks = Mortal(self.home, stores=stores)
+        if stores:
             self.begin_daemon(locks)
+        else:
+            self.begin_relay(who, locks)
 
     def begin_daemon(self, locks: Locks) -> None:
         sent = [row for row in self.ledger.rows.values() if row.state == "sent"]
         way: Any = self.ways["daemon"]
-        outbox = Outbox({"slack": way}, POLICY, self.ledger.settle, sent, clock=self.clock(), locks=locks)
-        outbox.add(self.ledger.waiting())
+        outbox = Outbox({"slack": way}, POLICY, self.ledger.settle, clock=self.clock(), locks=locks)
+        outbox.add([*sent, *self.ledger.waiting()])
         self.outboxes["daemon"], self.looks["daemon"] = outbox, outbox.learn
 
     def clock(self) -> SteadyClock:

@@ -73,7 +73,7 @@ def _relay(
     senders: Mapping[str, Sender], config: Config, home: Home, every: float, patience: float | None
 ) -> int:
     with existing_store(home) as store:
-        locks = Locks(home, anyway=False, keeps=True)
+        locks = Locks(home, stores=False)
         relay = Relay(senders, policy(config), store, locks, _print_sent)
         relay.run(every=every, patience=patience)
     for trouble in relay.outbox.troubles:

@@ -82,12 +82,11 @@ def outbox_of(parts: Wiring, may_act: Callable[[], bool], *, go_on: bool = False
     """
     config = parts.engine.setup.config
     made = senders.build(config, parts.home, go_on=go_on)
-    try:
-        ended = parts.storage.ended(REMEMBERED)
-    except HistoryError:
-        ended = []  # later messages then open threads of their own
     policy = replace(senders.policy(config), command=parts.engine.setup.rules.command)
-    return Outbox(made, policy, parts.storage.settle, ended, locks=parts.locks, may_act=may_act)
+    outbox = Outbox(made, policy, parts.storage.settle, locks=parts.locks, may_act=may_act)
+    with suppress(HistoryError):  # later messages then open threads of their own
+        outbox.add(parts.storage.ended(REMEMBERED))
+    return outbox
 
 
 def threadless(outbox: Outbox) -> Trouble:

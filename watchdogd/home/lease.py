@@ -20,7 +20,7 @@ import logging
 import os
 import time
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from watchdogd.home.layout import Home, no_folder
@@ -95,10 +95,14 @@ class Lease:
         self._folder = folder or lease_folder(home)
         self._stale, self._durable = stale, durable
         self._me = myself(job_id)
-        self._serial = 0
+        self._serial = self._released = 0
         self._renewed = float("-inf")
         self._seen: LeaseState | None = None
         self._seen_since = 0.0
+
+    @cached_property
+    def _record(self) -> str:
+        return record_text(self._me)
 
     @property
     def serial(self) -> int:
@@ -112,11 +116,14 @@ class Lease:
         """
         if self.held():
             return None
-        self._home.make_folder(self._folder)
-        seen = current(self._folder)
-        if not by_force and not self._free(seen):
-            return seen.holder or NOBODY
-        if self._claim(seen.serial):
+        last = self._released
+        if not last or _highest(self._folder) != last:  # another has had it since
+            self._home.make_folder(self._folder)
+            seen = current(self._folder)
+            if not by_force and not self._free(seen):
+                return seen.holder or NOBODY
+            last = seen.serial
+        if self._claim(last):
             return None
         return current(self._folder).holder or NOBODY
 
@@ -177,6 +184,9 @@ class Lease:
             if self.held():
                 text = record_text(self._me, released=True)
                 _overwrite(self._path(self._serial), text, durable=self._durable)
+                self._released = self._serial
+                with contextlib.suppress(OSError):
+                    self._tidy()
         self._serial = 0
 
     def _retake(self) -> bool:
@@ -201,21 +211,22 @@ class Lease:
         claim = self._path(last + 1)
         try:
             mode, group = self._home.file_mode, self._home.group
-            create_file(str(claim), record_text(self._me), mode, group, durable=self._durable)
+            create_file(str(claim), self._record, mode, group, durable=self._durable)
         except FileExistsError:
             return False
         except OSError as error:
             if error.errno not in _FULL or not _highest(self._folder):
                 raise
-            if not _take_name(self._path(last), claim, record_text(self._me)):
+            if not _take_name(self._path(last), claim, self._record):
                 return False
         if _highest(self._folder) != last + 1:  # this process slept since its look, and others went on
             with contextlib.suppress(FileNotFoundError):
                 claim.unlink()
             return False
         self._serial, self._renewed = last + 1, time.monotonic()
-        with contextlib.suppress(OSError):  # the next holder may be faster: `held` finds out
-            self._tidy()
+        if last != self._released:
+            with contextlib.suppress(OSError):  # the next holder may be faster: `held` finds out
+                self._tidy()
         return True
 
     def _request(self) -> None:

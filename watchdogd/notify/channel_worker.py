@@ -74,33 +74,28 @@ class Rows:
         return Situation(channels, name, self.clock.now, self.policy, self.clock.skew)
 
     def add(self, rows: Iterable[Notification]) -> list[Notification]:
-        """Add stored, waiting rows; return those not known before. What was delivered already is marked."""
+        """Add stored rows, oldest first; return those that wait and were not known before.
+
+        A row that was delivered already is marked.
+        """
         with self.lock:
             now, skew = self.clock.now, self.clock.skew
             fresh = []
             for each in rows:
-                channel = self.channel(each.channel)
-                if each.key in self._unsaved or each.key in channel.rows:
-                    continue
-                row = timely(_shifted(each, -skew), now, self.policy)
-                if channel.has_ended(row.key):
-                    ended = channel.ended[row.key]
-                    at, receipt = ended.sent_at, ended.receipt
-                    self._unsaved[row.key] = replace(row, state=ended.state, sent_at=at, receipt=receipt)
-                else:
-                    fresh.append(row)
-                    self._put(row)
+                channel, row = self.channel(each.channel), _shifted(each, -skew)
+                known = channel.ended[row.key] if channel.has_ended(row.key) else None
+                if row.state != "waiting":
+                    channel.end(known or row)
+                elif known and row.key not in self._unsaved:
+                    end = replace(row, state=known.state, sent_at=known.sent_at, receipt=known.receipt)
+                    self._unsaved[row.key] = end
+                elif not (known or row.key in channel.rows or row.key in self._unsaved):
+                    fresh.append(timely(row, now, self.policy))
+                    self._put(fresh[-1])
             for row in fresh:
                 if row.channel in self.names and (copies := self.situation(row.channel).arrival(row)):
                     self.write(DeliveryPlan(self.channel(row.channel).health, tuple(copies)), row.channel)
         return fresh
-
-    def take_ended(self, rows: Iterable[Notification]) -> None:
-        """Record stored rows that ended in another process, oldest first."""
-        with self.lock:
-            for row in rows:
-                channel = self.channel(row.channel)
-                channel.end(channel.ended[row.key] if channel.has_ended(row.key) else row)
 
     def write(self, plan: DeliveryPlan, name: str) -> None:
         """Write a plan's rows and the channel's health."""

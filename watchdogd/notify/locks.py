@@ -40,8 +40,8 @@ class LockedError(DeliveryError):
 class Locks:
     """Access of one process to the locks of one home. OSError where home forbids it.
 
-    `attempt` runs a function on home within a deadline; WatchdogError where it hangs. `anyway`: send without
-    a lock where home is full or hangs. `keeps`: deliveries stay in the logs, for a daemon to store.
+    `attempt` runs a function on home within a deadline; WatchdogError where it hangs. `stores`: it is a
+    daemon, which stores deliveries, and sends without a lock where home is full or hangs. A relay does not.
     """
 
     def __init__(
@@ -49,14 +49,12 @@ class Locks:
         home: Home,
         attempt: Callable[[Callable[[], Any]], Any] = lambda function: function(),
         *,
-        anyway: bool = True,
-        keeps: bool = False,
+        stores: bool = True,
     ) -> None:
         self.home = home
         self.folder = home.path / ".outbox"
         self.attempt = attempt
-        self.anyway = anyway
-        self.keeps = keeps
+        self.stores = stores
 
     def delivered(self) -> list[Delivered]:
         """Return the deliveries that no daemon has stored yet."""
@@ -87,7 +85,7 @@ class ChannelLock:
     def take(self) -> list[Delivered]:
         """Take the lock; return the deliveries in the channel's log.
 
-        LockedError; OSError or WatchdogError where home forbids it and sending anyway is not permitted.
+        LockedError; OSError or WatchdogError where home forbids it to a relay.
         """
         if self._locks is None:
             return []
@@ -96,7 +94,7 @@ class ChannelLock:
         except LockedError:
             raise
         except (OSError, WatchdogError):
-            if self._locks.anyway:
+            if self._locks.stores:
                 return []
             raise
         self._logged = bool(delivered)
@@ -130,7 +128,7 @@ class ChannelLock:
         descriptor = open_plain(self._log, os.O_RDWR)
         try:
             os.pwrite(descriptor, line, len(os.read(descriptor, _LIMIT).rstrip()))
-            if locks.keeps:  # the only record until a daemon stores it
+            if not locks.stores:  # the only record until a daemon stores it
                 os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
@@ -142,7 +140,7 @@ class ChannelLock:
         if self._lease is None or not self._lease.held():
             return
         try:
-            if stored and self._logged and not locks.keeps:
+            if stored and self._logged and locks.stores:
                 self._clear()
         finally:
             self._lease.release()

@@ -53,7 +53,7 @@ class ChannelTrouble:
 class Outbox:
     """Deliverer of notifications. All methods are thread-safe.
 
-    `store` writes rows to the history (see Rows); `ended`: past rows. `locks`: locks against other senders;
+    `store` writes rows to the history (see Rows). `locks`: locks against other senders;
     None where there are none. `may_act`: whether this process still acts for home. `refresh` reads what ended
     on a channel meanwhile, once its lock is taken; None where nobody else writes the history.
     """
@@ -63,7 +63,6 @@ class Outbox:
         senders: Mapping[str, Sender],
         policy: Policy,
         store: Store,
-        ended: Iterable[Notification] = (),
         *,
         clock: SteadyClock | None = None,
         locks: Locks | None = None,
@@ -74,7 +73,6 @@ class Outbox:
         self._threads: dict[str, threading.Thread] = {}
         self._stop_at: float | None = None
         self.rows = Rows(senders, policy, store, clock or SteadyClock())
-        self.rows.take_ended(ended)
         self.workers = {
             name: ChannelWorker(name, sender, self.rows, ChannelLock(locks, name), may_act, refresh)
             for name, sender in senders.items()
@@ -129,7 +127,7 @@ class Outbox:
                 stirred.wait(None if idle and wait == math.inf else min(wait, LOOK))
 
     def add(self, notifications: Iterable[Notification]) -> None:
-        """Deliver stored notifications; known keys are ignored."""
+        """Deliver stored notifications that wait, knowing those that have ended; known keys are ignored."""
         fresh = self.rows.add(notifications)
         self._rescue()
         self.rows.save()
@@ -138,7 +136,7 @@ class Outbox:
 
     def learn(self) -> None:
         """Let the workers mark what a relay or a test message has delivered."""
-        if self._locks is None or self._locks.keeps:
+        if not (self._locks and self._locks.stores):
             return
         with contextlib.suppress(OSError, WatchdogError):  # where home hangs, the next round does it
             for name in {each.channel for each in self._locks.attempt(self._locks.delivered)}:
@@ -230,10 +228,8 @@ class Relay:
             if row.key in over or row.state != "waiting"
         ]
         self._settled = dict.fromkeys(senders, _settled_until(past, 0))
-        self.outbox = Outbox(
-            senders, policy, self._settle, ended, clock=clock, locks=locks, refresh=self._refresh
-        )
-        self.outbox.add(self._waiting())
+        self.outbox = Outbox(senders, policy, self._settle, clock=clock, locks=locks, refresh=self._refresh)
+        self.outbox.add([*ended, *self._waiting()])
 
     def run(self, *, every: float, patience: float | None) -> None:
         """Deliver until nothing is left, `patience` seconds at most (None: for ever)."""
@@ -265,7 +261,7 @@ class Relay:
         ids = [row.id for row in [*self.outbox.rows.channel(channel).rows.values()] if row.id is not None]
         after = min([self._settled[channel], *(number - 1 for number in ids)])
         past = [row for row in self._store.notifications(after=after) if row.channel == channel]
-        self.outbox.rows.take_ended(row for row in past if row.state != "waiting")
+        self.outbox.rows.add(row for row in past if row.state != "waiting")
         self._settled[channel] = max(self._settled[channel], _settled_until(past, after))
 
     def _settle(self, rows: Sequence[Notification]) -> None:
