@@ -29,20 +29,18 @@ def create_file(path: str, text: str, mode: int, group: int | None = None, *, du
     """Create a file atomically with `text` and this mode, whatever the umask.
 
     FileExistsError where anything is there, a symbolic link included. By link(2), which is atomic on network
-    file systems too; O_EXCL where a file system has no links. It survives a power cut. Other OSErrors are the
-    file system's; no draft is left. Unless `durable`, it waits for no disk, and may be empty at first.
+    file systems too; O_EXCL where a file system has no links. If `durable`, it survives a power cut. Other
+    OSErrors are the file system's; no draft is left.
     """
-    if not durable:
-        _write(path, text, mode, group, durable=False)
-        return
-    draft = write_draft(path, text, mode, group)
+    draft = write_draft(path, text, mode, group, durable=durable)
     try:
         if not _link(draft, path):
-            _write(path, text, mode, group)
+            _write(path, text, mode, group, durable=durable)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(draft)
-    _sync_folder(path)
+    if durable:
+        _sync_folder(path)
 
 
 def replace_file(path: str, text: str, mode: int, group: int | None = None, *, durable: bool = False) -> None:
@@ -74,12 +72,12 @@ def _sync_folder(path: str) -> None:
             os.close(descriptor)
 
 
-def write_draft(path: str, text: str, mode: int, group: int | None = None) -> str:
+def write_draft(path: str, text: str, mode: int, group: int | None = None, *, durable: bool = True) -> str:
     """Write `text` to a hidden file beside `path`; return its path, to link, rename or unlink."""
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name[:180]}.{host_name()}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        _write(draft, text, mode, group)
+        _write(draft, text, mode, group, durable=durable)
     except OSError as error:
         error.filename = path  # errors of writing have no name, and users do not know drafts
         raise
@@ -103,7 +101,7 @@ def _link(draft: str, path: str) -> bool:
     return True
 
 
-def _write(path: str, text: str, mode: int, group: int | None, *, durable: bool = True) -> None:
+def _write(path: str, text: str, mode: int, group: int | None, *, durable: bool) -> None:
     """Write a new file, to disk if `durable`; remove it again where writing fails."""
     descriptor = os.open(path, _CREATE_FLAGS, 0o600)
     try:
