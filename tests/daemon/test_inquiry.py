@@ -67,6 +67,15 @@ pid_file = "{folder}/none.pid"
 """
 
 
+@pytest.fixture(autouse=True)
+def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the machine is busy, to start on the node takes long; to ask there has its own seconds."""
+    asking = stall_inquiry._NODES - stall_inquiry._STARTING
+    monkeypatch.setattr(stall_inquiry, "PATIENCE", AT_ONCE)
+    monkeypatch.setattr(stall_inquiry, "_NODES", AT_ONCE - 5)
+    monkeypatch.setattr(stall_inquiry, "_STARTING", AT_ONCE - 5 - asking)
+
+
 @contextmanager
 def training(folder: Path, script: str = PLAIN, ranks: int = 3, **env: str) -> Iterator[psutil.Process]:
     """Ranks below a launcher, which is given; all are ready."""
@@ -182,7 +191,7 @@ def test_a_rank_that_is_stopped_is_named(tmp_path: Path) -> None:
         stopped.suspend()
         began = time.monotonic()
         message = first_message(tmp_path)
-        assert time.monotonic() - began < AT_ONCE
+        assert time.monotonic() - began < 2 * AT_ONCE
         advice = message.body.partition("What you can do:\n")[2].splitlines()
         assert advice[0] == "To let it go on:"
         assert stopped.status() == psutil.STATUS_STOPPED
