@@ -56,6 +56,12 @@ def cells_of(
     return {title: found[title] for title in columns if title in found}
 
 
+def in_words(cells: Mapping[str, str], columns: Mapping[str, Column]) -> dict[str, str]:
+    """Return the cells as they stand alone, beside their titles: `log` `1s ago`, `job ends` `in 3h29m`."""
+    words = {"": "{}", "since": "{} ago", "until": "in {}"}
+    return {title: words[columns[title].time].format(text) for title, text in cells.items()}
+
+
 def dated(figures: str, seen: Seen, now: float, every: float) -> str:
     """Return the figures, with their age if they are older than two rounds."""
     age = max(now - time_of(seen["at"]), 0.0)

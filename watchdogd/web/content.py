@@ -22,7 +22,7 @@ from watchdogd.system.bounded_io import BoundedIO
 from watchdogd.system.smallfile import open_plain, parse_json
 from watchdogd.system.text import split_lines
 from watchdogd.web.charts import DrawnChart, charts_of, declared_by, declared_charts
-from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt, shown_state, standstills
+from watchdogd.web.columns import ROUND, cells_of, columns_of, doubt, in_words, shown_state, standstills
 from watchdogd.web.run_forecast import HowFar, how_far, lost
 from watchdogd.web.timeline import Link, Span, links, timeline, totals
 
@@ -147,6 +147,19 @@ class RunRow:
         return tuple(row for row in self.incidents if row.incident.resolved_at is None)
 
     @property
+    def behind_state(self) -> tuple[IncidentRow, ...]:
+        """The open incidents that its state tells of: of the checks by which it does not get on."""
+        if self.state == "running":
+            return ()
+        telling = {
+            (each["check"], each["subject"] or "")
+            for each in self.results
+            if each["status"] != "OK"
+            and (each.get("run_state") or (each.get("progress") or {}).get("stalled") or each is self.doubted)
+        }
+        return tuple(row for row in self.open if (row.incident.check, row.incident.subject) in telling)
+
+    @property
     def bad(self) -> bool:
         """Return whether it does not get on, which is confirmed."""
         return self.state in ("hung", "gone", "failing", DIVERGED)
@@ -237,6 +250,17 @@ class PageContent:
     touches: tuple[UserAction, ...]
     links: tuple[Link, ...]
     command: str = "watchdogd"
+
+    @property
+    def beside_states(self) -> tuple[IncidentRow, ...]:
+        """The open incidents of which no run's state speaks."""
+        told = {row.incident.id for run in self.runs for row in run.behind_state}
+        return tuple(row for row in self.open if row.incident.id not in told)
+
+    @property
+    def flapping(self) -> frozenset[int]:
+        """Numbers of the open incidents that come and go, so that their messages are held back."""
+        return frozenset(each["id"] for each in self.status["incidents"] if each.get("flapping"))
 
     @property
     def all_charts(self) -> Iterator[DrawnChart]:
@@ -341,6 +365,7 @@ def _run(
     done: Points = next((points[_DONE] for points in mine.values() if _DONE in points), ())
     progress = [each["progress"] for each in results if each.get("progress")]
     moves = run_models.run_state(results) == "running"
+    columns = columns_of(status)
     return RunRow(
         run,
         spans,
@@ -350,7 +375,7 @@ def _run(
         own,
         charts,
         tuple(each for each in explained if each.check.startswith(f"{run}/")),
-        cells_of(results, columns_of(status), now, status.get("round_every") or ROUND),
+        in_words(cells_of(results, columns, now, status.get("round_every") or ROUND), columns),
         done[-1][1] - done[0][1] if len(done) > 1 else None,
         doubted=doubt(results, status),
     )

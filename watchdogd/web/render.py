@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+import shlex
 import time
 from bisect import bisect_right
 from dataclasses import replace
@@ -18,7 +19,9 @@ from urllib.parse import quote
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from watchdogd.incidents.models import HOME_CLOSED, HOME_SILENT
 from watchdogd.notify.message import for_home
+from watchdogd.plugin import Advice
 from watchdogd.system.text import plain
 from watchdogd.system.times import short_time
 from watchdogd.units import format_duration, format_size
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from watchdogd.history.models import Gap
+    from watchdogd.incidents.models import Incident
     from watchdogd.web.charts import ChartLine
     from watchdogd.web.content import PageContent
     from watchdogd.web.timeline import Points, Span
@@ -49,7 +53,9 @@ def render(content: PageContent, *, live: bool = False) -> str:
     return template.render(
         content=content,
         live_every=LIVE_EVERY if live else 0,
-        headline=headline([run.state for run in content.runs]),
+        headline=headline(
+            [run.state for run in content.runs], [row.incident.status for row in content.beside_states]
+        ),
         disks=disks_of(content.status),
         roomless=roomless(content.status),
         zone=time.strftime("%Z", time.localtime(content.at)),
@@ -60,9 +66,20 @@ def render(content: PageContent, *, live: bool = False) -> str:
         fresh=2 * (content.status.get("round_every") or ROUND),
         said={run.name: run.far.said for run in content.runs},
         switch_line=switch_line,
+        answers=answers,
         for_home=lambda line: for_home(line, content.command),
         assets=assets(),
     )
+
+
+def answers(incident: Incident) -> list[Advice]:
+    """Return how to say that somebody works on an open incident, or wants to hear no more of it."""
+    if incident.fault in (HOME_SILENT, HOME_CLOSED):  # nothing that people answer is taken in
+        return []
+    ack = Advice("Once you work on it:", f"watchdogd ack {incident.id}")
+    silence = f"watchdogd silence {shlex.quote(incident.target)} --for 2h"
+    found = [] if incident.acknowledged_by else [ack]
+    return found if incident.silent else [*found, Advice("To hear no more of it for 2h:", silence)]
 
 
 def _offsets(begin: float, end: float) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from watchdogd.plugin import Status
     from watchdogd.web.timeline import Points, Span
 
 WEEK = 7 * 86400.0
@@ -136,8 +137,17 @@ _ORDER = (
 )  # fmt: skip
 
 
-def headline(states: Sequence[str]) -> str:
-    """Return `2 of 4 runs train, 1 stalled, 1 gone`."""
+def headline(states: Sequence[str], others: Sequence[Status] = ()) -> str:
+    """Return `2 of 4 runs train, 1 stalled, 1 gone; 1 CRITICAL open`.
+
+    `others`: statuses of the open incidents of which the states of the runs do not speak.
+    """
+    counts = {status: others.count(status) for status in sorted(set(others), key=lambda each: -each.severity)}
+    found = ", ".join(f"{count} {status.name}" for status, count in counts.items())
+    return f"{_states(states)}; {found} open" if found else _states(states)
+
+
+def _states(states: Sequence[str]) -> str:
     if not states:
         return "No run is watched"
     counts: dict[str, int] = {}
