@@ -15,6 +15,7 @@ from tests.waiting import wait_until
 from watchdogd.chain.leadership import DaemonLeadership
 from watchdogd.daemon import status_file
 from watchdogd.daemon.daemon import GONE, Absence, Daemon, ServiceManager
+from watchdogd.daemon.round import Engine
 from watchdogd.daemon.setup import Setup
 from watchdogd.daemon.wiring import assembled
 from watchdogd.home.layout import Home
@@ -64,7 +65,7 @@ def open_incidents(daemon: Daemon) -> set[str]:
 
 def test_a_round_that_broke_off_is_told_once_and_is_over_with_the_next_good_one(daemon: Daemon) -> None:
     with patch.object(daemon._service, "working") as pinged:
-        with patch("watchdogd.daemon.daemon.learn", side_effect=KeyError("odd")), pytest.raises(KeyError):
+        with patch.object(Engine, "reload", side_effect=KeyError("odd")), pytest.raises(KeyError):
             daemon.round()
         pinged.assert_not_called()  # systemd hears of rounds that work alone
         daemon.round()
