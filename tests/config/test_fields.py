@@ -35,8 +35,7 @@ ALLOWED = {
     "watchdogd/incidents/message_wording.py": (
         "_OLD_NEWS.sub",
         "_MORE.sub",
-        "headline.removeprefix",
-    ),  # shorten a fact for a later message, or put how late it is before it, and decide nothing
+    ),  # shorten a fact for a later message, and decide nothing
     "watchdogd/notify/message.py": (
         "event.summary",
     ),  # whose subject it names already: it is not named twice
