@@ -39,7 +39,6 @@ ALLOWED = {
     "watchdogd/notify/message.py": (
         "event.summary",
     ),  # whose subject it names already: it is not named twice
-    "watchdogd/plugin.py": ("fix.endswith",),  # no full stop behind a question mark
     "watchdogd/system/text.py": (
         "body.split",
     ),  # the body's own form: what is indented is shown as it stands
