@@ -32,7 +32,7 @@ from watchdogd.plugin import STOPPED
 from watchdogd.system.account import own_name
 
 COMMAND = [sys.executable, "-m", "watchdogd", "demo"]
-SOON = 120.0
+SOON = 300.0
 COLOUR = re.compile(r"\x1b\[[0-9;]*?\b(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])\b[0-9;]*m")
 
 
