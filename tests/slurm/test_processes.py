@@ -33,8 +33,8 @@ class Trainings:
         self.word = f"training-{uuid.uuid4().hex}"
         self._all: list[Started] = []
 
-    def start(self, code: str = SLEEP) -> Started:
-        process = subprocess.Popen([sys.executable, "-c", code, self.word])
+    def start(self, code: str = SLEEP, place: Path | None = None) -> Started:
+        process = subprocess.Popen([sys.executable, "-c", code, self.word], cwd=place)
         self._all.append(process)
         return process
 
@@ -184,6 +184,16 @@ def test_a_pid_that_is_used_anew_is_not_the_run(trainings: Trainings, tmp_path: 
     long_ago = time.time() - 3600
     os.utime(run.pid_file, (long_ago, long_ago))
     assert look(run) == ()
+
+
+def test_a_clock_that_was_set_forward_makes_no_run_gone(trainings: Trainings, tmp_path: Path) -> None:
+    """Its pid file keeps its time, while the start of every process goes with the clock."""
+    process = trainings.start(place=tmp_path)
+    run = by_pid_file(tmp_path, str(process.pid))
+    days_ago = time.time() - 3 * 86400
+    os.utime(run.pid_file, (days_ago, days_ago))
+    (job,) = look(run)
+    assert job.raw_id.startswith(f"{process.pid}@")
 
 
 @pytest.mark.parametrize("text", ["", "soon\n", "-4\n", "12x", "²"])

@@ -127,8 +127,22 @@ def _by_pid_file(run: Run, lineage: list[psutil.Process]) -> Iterator[Job]:
             hidden = "is somebody else's, and this machine hides those (hidepid)"
             yield _unknown(run, f"process {number} of {run.pid_file} {hidden}")
         return
-    if process not in lineage and info["create_time"] <= written + _CLOCK_SLACK:
+    if process not in lineage and (
+        info["create_time"] <= written + _CLOCK_SLACK or _works_beside(process, run.pid_file)
+    ):
         yield from _job(run, info)
+
+
+def _works_beside(process: psutil.Process, pid_file: str) -> bool:
+    """Return whether the process works in the folder of its pid file.
+
+    Then it is no other one that has been given the same number: the clock was set forward since, and with
+    it the start of every process, but not the time of the file.
+    """
+    try:
+        return os.path.samefile(process.cwd(), os.path.dirname(pid_file) or os.curdir)
+    except (psutil.Error, OSError):
+        return False
 
 
 def _by_command(run: Run, lineage: list[psutil.Process], until: float, uid: int | None) -> Iterator[Job]:
