@@ -168,8 +168,12 @@ _HELPS = {
         ("Move away what lies there, or correct its path in config.toml; to see it:", "ls -ld {path}"),
     ),
     TroubleKind.FAILING: (
-        ("Ask the administrators: its file system fails. To see whether it answers:", "ls {path}"),
-        ("To see whether it is just full:", "df -h {path}"),
+        (
+            "See whether it is over quota, full, read-only or gone; otherwise ask the administrators: its "
+            "file system fails. To see how full it is:",
+            "df -h {path}",
+        ),
+        ("To see whether it answers:", "ls {path}"),
     ),
     TroubleKind.PROCESSES: (
         ("To count this user's processes and threads on this machine:", "ps -Lu {user} | wc -l"),
