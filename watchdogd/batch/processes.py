@@ -9,11 +9,14 @@ meant.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import re
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,8 @@ def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = Non
     mine = os.geteuid() if uid is None else uid
     until = time.monotonic() + deadline
     lineage = _own_ancestry()
-    found = [(run, _of(run, lineage, until, mine)) for run in runs]
+    candidates = functools.cache(lambda: _candidates(lineage, until))
+    found = [(run, _of(run, lineage, candidates, mine)) for run in runs]
     absent = [run for run, (jobs, _) in found if not jobs]
     veiled = bool(absent) and _hides_others()
     return Snapshot(
@@ -58,17 +62,19 @@ def look(runs: Iterable[Run], deadline: float, now: float, uid: int | None = Non
     )
 
 
-def _of(run: Run, lineage: list[psutil.Process], until: float, mine: int) -> tuple[list[Job], list[Job]]:
+def _of(
+    run: Run, lineage: list[psutil.Process], candidates: Callable[[], _Candidates | None], mine: int
+) -> tuple[list[Job], list[Job]]:
     """Return the run's processes or, where there are none, matching ones of other users."""
     try:
         if run.pid_file:
             return list(_by_pid_file(run, lineage)), []
-        found = list(_by_command(run, lineage, until, None if run.users or mine == 0 else mine))
+        found = list(_by_command(run, candidates(), None if run.users or mine == 0 else mine))
     except OSError as error:
         return [_unknown(run, f"{run.pid_file} cannot be read: {error.strerror or error}")], []
     if found or run.users or mine == 0:
         return found, []
-    return [], [job for job in _by_command(run, lineage, until, None) if job.user != user_name(mine)]
+    return [], [job for job in _by_command(run, candidates(), None) if job.user != user_name(mine)]
 
 
 def _own_ancestry() -> list[psutil.Process]:
@@ -145,24 +151,39 @@ def _works_beside(process: psutil.Process, pid_file: str) -> bool:
         return False
 
 
-def _by_command(run: Run, lineage: list[psutil.Process], until: float, uid: int | None) -> Iterator[Job]:
-    """Yield matching processes without their children, since data loaders have the same command line."""
-    pattern, family = re.compile(run.command), _family(lineage)
-    parents, matching = {}, []
-    for process in psutil.process_iter([*_INFO, "ppid", "uids"]):
+@dataclass(frozen=True)
+class _Candidates:
+    """Processes that may be runs, with their command lines and users' ids; and every process's parent."""
+
+    found: list[tuple[psutil.Process, str, int | None]]
+    parents: dict[int, int]
+
+
+def _candidates(lineage: list[psutil.Process], until: float) -> _Candidates | None:
+    """Return them, without watchdogd's own; None where that takes too long."""
+    family, seen = _family(lineage), _Candidates([], {})
+    for process in psutil.process_iter(["cmdline", "ppid", "uids"]):
         if time.monotonic() > until:
-            yield _unknown(run, "looking through all processes took too long")
-            return
-        parents[process.pid] = process.info["ppid"]
-        line = " ".join(process.info["cmdline"] or ())
-        if uid is not None and (process.info["uids"] is None or process.info["uids"].real != uid):
-            continue
-        if line and process.pid not in family and pattern.search(line):
-            matching.append(process.info)
-    pids = {info["pid"] for info in matching}
-    for info in matching:
-        if not pids & set(_above(info["pid"], parents)):
-            yield from _job(run, info)
+            return None
+        seen.parents[process.pid] = process.info["ppid"]
+        line, uids = " ".join(process.info["cmdline"] or ()), process.info["uids"]
+        if line and process.pid not in family:
+            seen.found.append((process, line, uids and uids.real))
+    return seen
+
+
+def _by_command(run: Run, seen: _Candidates | None, uid: int | None) -> Iterator[Job]:
+    """Yield matching processes without their children, since data loaders have the same command line."""
+    if seen is None:
+        yield _unknown(run, "looking through all processes took too long")
+        return
+    pattern = re.compile(run.command)
+    matching = [process for process, line, own in seen.found if uid in (None, own) and pattern.search(line)]
+    pids = {process.pid for process in matching}
+    for process in matching:
+        if not pids & set(_above(process.pid, seen.parents)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                yield from _job(run, process.as_dict(_INFO))
 
 
 def _above(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
