@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 from watchdogd import cli
 from watchdogd.history.models import Record
 from watchdogd.notify.delivery_plan import Delivered
-from watchdogd.notify.locks import Locks
+from watchdogd.notify.locks import ChannelLock, Locks
 
 DEAD_PROXY = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "", "NO_PROXY": ""}
 """A proxy that nobody runs: what a compute node without a route looks like to requests."""
@@ -143,6 +143,22 @@ def test_what_a_dead_daemon_left_is_delivered_once_and_the_next_daemon_knows(sit
     assert site.arrived() == {"a@hook": 1, "b@hook": 1}
     assert set(site.states().values()) == {"sent"}
     assert site.left() == []
+
+
+def test_a_relay_that_cannot_record_what_it_delivered_says_so_and_does_not_deliver_more(site: Site) -> None:
+    site.store("a@hook", "b@hook")
+
+    def planted(_request: Request) -> Answer:
+        ChannelLock(Locks(site.home), "hook")._log.mkdir()
+        return Answer()
+
+    site.endpoint.behave(planted)
+    done = site.run("relay", "--patience", "1s")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "watchdogd: home cannot be written, so messages that were delivered may come again: 1"
+    )
+    assert site.arrived() == {"a@hook": 1}
 
 
 def test_beside_a_living_daemon_without_a_way_out_each_message_comes_once(site: Site) -> None:

@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +16,14 @@ import pytest
 
 from tests.lab import forked
 from tests.lab.dog import typed
+from tests.notify.values import Ledger, Script, letter
 from tests.servers.web import WebServer
 from tests.waiting import wait_until
+from watchdogd.home.layout import Home
+from watchdogd.notify.channel_state import Policy
+from watchdogd.notify.locks import Locks
+from watchdogd.notify.message_outbox import Outbox, Relay
+from watchdogd.notify.notification import Notification
 
 
 class Watched:
@@ -209,3 +217,42 @@ def test_kill_9_forgets_nothing_and_tells_nothing_twice(watched: Watched) -> Non
     watched.wait_resolved("run-17")
     bodies = [request.body.decode() for request in watched.endpoint.requests]
     assert sum("[CRITICAL] run-17" in body for body in bodies) == 1
+
+
+def _remounted(mount: Path, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", str(mount)], check=True)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_what_a_relay_delivered_as_home_became_read_only_is_recorded_later_and_comes_once(
+    mount: Path, number: int
+) -> None:
+    home, history, told = Home(mount / "home"), Ledger(), list[Notification]()
+    home.make()
+    history.record([letter(each, name=f"n{each}", now=time.time()) for each in range(number)])
+
+    def as_it_is_sent(_notification: Notification) -> None:
+        if not sender.taken:
+            _remounted(mount, "ro")
+
+    sender = Script(before=as_it_is_sent)
+    relay = Relay({"slack": sender}, Policy(first=0.1), history, Locks(home, stores=False), told.append)
+    running = threading.Thread(target=relay.run, kwargs={"every": 0.1, "patience": 600.0})
+    running.start()
+    try:
+        wait_until(lambda: relay.outbox.owed, 30, "home does not take what was delivered")
+        if number > 1:
+            wait_until(lambda: relay.outbox.troubles, 30, "nothing more is sent")
+        assert sender.keys == ["n0@slack"]
+    finally:
+        _remounted(mount, "rw")
+        running.join(240)
+    everything = [f"n{each}@slack" for each in range(number)]
+    assert sorted(sender.keys) == everything
+    assert sorted(row.key for row in told) == everything
+    assert not relay.outbox.waiting
+    daemon = Outbox({"slack": (silent := Script())}, Policy(), history.settle, locks=Locks(home))
+    daemon.add(history.waiting())
+    daemon.workers["slack"].step()
+    assert silent.tried == []
+    assert history.states() == dict.fromkeys(everything, "sent")

@@ -79,6 +79,8 @@ def _relay(
     for trouble in relay.outbox.troubles:
         waiting = f"{trouble.waiting} waiting"
         note(f"channel {trouble.channel} does not deliver from here: {trouble.failure} ({waiting})")
+    if owed := relay.outbox.owed:
+        note(f"home cannot be written, so messages that were delivered may come again: {owed}")
     return NOT_DELIVERED if relay.outbox.waiting else 0
 
 

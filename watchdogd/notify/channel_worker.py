@@ -29,7 +29,7 @@ Store = Callable[[Sequence[Notification]], None]
 log = logging.getLogger(__name__)
 
 AGAIN = 5.0
-"""Seconds until a failed write to the history is tried again."""
+"""Seconds until a failed write to home is tried again."""
 LOCKED_AGAIN = 1.0
 """Seconds until a channel on which another process sends is tried again."""
 HANGS = 120.0
@@ -217,11 +217,13 @@ class ChannelWorker:
         """Do the next steps of the plan; return when to call again, by the wall clock."""
         self.rows.stirred[self.name].clear()
         wake = self._look()
-        if wake.sends or self.helped:
+        if wake.sends or self.helped or self.lock.owed:
             wake = self._deliver(wake.sends)
         until = wake.until
         if not self.rows.save():
             until = min(until, self.rows.save_at)
+        if self.lock.owed:
+            until = min(until, self.rows.clock.now + AGAIN)
         return until + self.rows.clock.skew
 
     def _look(self) -> DeliveryPlan:
@@ -277,6 +279,8 @@ class ChannelWorker:
             if not self._send(send):
                 return False
             if self.rows.stirred[self.name].is_set() or self.stopped or not self.may_act():
+                break
+            if self.lock.owed:  # what follows could not be recorded either
                 break
         return True
 

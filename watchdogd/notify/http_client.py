@@ -25,6 +25,7 @@ from watchdogd.notify.channel import CONNECT_TIMEOUT, TIMEOUT
 from watchdogd.system.number import count
 from watchdogd.system.smallfile import parse_json
 from watchdogd.system.text import one_line, web_host
+from watchdogd.system.times import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -236,7 +237,7 @@ class _Deadline:
 
     def __init__(self) -> None:
         self.passed = False
-        self._until: float | None = None
+        self._until: Deadline | None = None
         self._idle = False
         self._changed = threading.Condition()
         self._watched = self._closed = False
@@ -248,7 +249,7 @@ class _Deadline:
         _here.deadline = self
         self.passed = False
         with self._changed:
-            self._until, self._closed = time.monotonic() + seconds, False
+            self._until, self._closed = Deadline(seconds), False
             if not self._watched:
                 # Thread.start would wait until it runs: on a busy machine longer than a message takes.
                 with contextlib.suppress(RuntimeError):  # no thread: socket timeouts must do
@@ -288,7 +289,7 @@ class _Deadline:
         """Shut the connection down at the deadline; sleeps through quick exchanges."""
         with self._changed:
             while not self._closed:
-                left = None if self._until is None else self._until - time.monotonic()
+                left = None if self._until is None else self._until.left()
                 if left is None or left > 0:
                     self._idle = left is None
                     self._changed.wait(left)

@@ -72,7 +72,10 @@ class Locks:
 
 
 class ChannelLock:
-    """Lock of a channel: only its holder sends. For one thread. Without `locks` it locks nothing."""
+    """Lock of a channel: only its holder sends. For one thread. Without `locks` it locks nothing.
+
+    A relay's keeps the deliveries that home does not take, and records them when it is next taken.
+    """
 
     def __init__(self, locks: Locks | None, channel: str) -> None:
         self._locks = locks
@@ -81,6 +84,12 @@ class ChannelLock:
         self._log = (locks.folder if locks else Path()) / f"{_digest(channel)}{_SUFFIX}"
         self._logged = False
         self._renew_at = 0.0
+        self._owed: dict[str, Delivered] = {}
+
+    @property
+    def owed(self) -> int:
+        """Number of deliveries that are not recorded yet."""
+        return len(self._owed)
 
     def take(self) -> list[Delivered]:
         """Take the lock; return the deliveries in the channel's log.
@@ -98,11 +107,20 @@ class ChannelLock:
                 return []
             raise
         self._logged = bool(delivered)
+        if self._owed:
+            try:
+                self._locks.attempt(partial(self._append, self._locks))
+            except (OSError, WatchdogError):
+                self.release(stored=False)
+                raise
         return delivered
 
     def acknowledge(self, delivered: Delivered) -> None:
-        """Record a delivery; without a record it may be sent again."""
-        self._try(partial(self._append, delivered))
+        """Record a delivery; without a record it may be sent again after a crash."""
+        self._owed[delivered.key] = delivered
+        self._try(self._append)
+        if not self._locks or self._locks.stores:  # it writes the history itself
+            self._owed.clear()
 
     def release(self, *, stored: bool) -> None:
         """Release the lock. `stored`: the history has all deliveries."""
@@ -119,19 +137,23 @@ class ChannelLock:
             raise LockedError(f"{holder} is sending on it")
         return _read(self._log)
 
-    def _append(self, delivered: Delivered, locks: Locks) -> None:
+    def _append(self, locks: Locks) -> None:
         if not self._logged:
             locks.home.make_folder(locks.folder)
             locks.home.make_file(self._log)
             self._logged = True
-        line = f"\n{json.dumps(asdict(delivered))}".encode()
+        owed = tuple(self._owed.values())
+        lines = "".join(f"\n{json.dumps(asdict(each))}" for each in owed).encode()
         descriptor = open_plain(self._log, os.O_RDWR)
         try:
-            os.pwrite(descriptor, line, len(os.read(descriptor, _LIMIT).rstrip()))
+            os.pwrite(descriptor, lines, len(os.read(descriptor, _LIMIT).rstrip()))
             if not locks.stores:  # the only record until a daemon stores it
                 os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
+        for each in owed:
+            if self._owed.get(each.key) is each:
+                del self._owed[each.key]
         if self._lease and time.monotonic() >= self._renew_at:
             self._renew_at = time.monotonic() + RENEW
             self._lease.renew()

@@ -158,8 +158,13 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Number of rows that are undelivered, or not marked as delivered."""
-        return self.rows.waiting
+        """Number of messages that are undelivered, or not recorded as delivered."""
+        return self.rows.waiting + self.owed
+
+    @property
+    def owed(self) -> int:
+        """Number of delivered messages of which home has no record, since it could not be written."""
+        return sum(worker.lock.owed for worker in self.workers.values())
 
     def stop(self, timeout: float, *, more: bool = True) -> None:
         """Deliver what can be delivered within `timeout` seconds, store it, and end even if a server hangs.
@@ -253,7 +258,13 @@ class Relay:
     def _waiting(self) -> list[Notification]:
         """Return waiting, undelivered rows of these channels; tries by others do not count."""
         over = {each.key for each in self._locks.delivered() if not each.partly}
-        ours = [row for row in self._store.waiting() if row.channel in self._settled and row.key not in over]
+        ours = [
+            row
+            for row in self._store.waiting()
+            if row.channel in self._settled
+            and row.key not in over
+            and not self.outbox.rows.channel(row.channel).has_ended(row.key)
+        ]
         return [replace(row, attempts=0, next_try=0.0) for row in ours]
 
     def _refresh(self, channel: str) -> None:

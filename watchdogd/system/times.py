@@ -53,6 +53,31 @@ class SteadyClock:
         return self._wall() - self.now
 
 
+STEP = 1.0
+"""Maximum seconds between two looks at a deadline."""
+
+
+class Deadline:
+    """Deadline of an exchange, so many `seconds` ahead, that a process which is stopped meanwhile can meet.
+
+    Look at it as often as `left` says. Where nobody looked for longer, this process did not run, and what has
+    come is not read yet: a third of the seconds remain for that.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._looked_at = time.monotonic()
+        self._until = self._looked_at + seconds
+        self._remainder = seconds / 3
+
+    def left(self) -> float:
+        """Return in how many seconds to look again; zero once the deadline has passed."""
+        now = time.monotonic()
+        if now - self._looked_at > 2 * STEP:
+            self._until = max(self._until, now + self._remainder)
+        self._looked_at = now
+        return min(max(self._until - now, 0.0), STEP)
+
+
 _NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",

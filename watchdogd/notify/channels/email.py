@@ -40,6 +40,7 @@ from watchdogd.notify.channel import (
     Sender,
 )
 from watchdogd.system.text import one_line, paragraphs
+from watchdogd.system.times import Deadline
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Servers on this machine, to which a password may travel unencrypted."""
@@ -272,9 +273,8 @@ def _connected(server: str, timeout: float) -> Iterator[smtplib.SMTP]:
         smtp = smtplib.SMTP_SSL(local_hostname=_own_name(), timeout=timeout * 2 / 3, context=context)
     else:
         smtp = smtplib.SMTP(local_hostname=_own_name(), timeout=timeout * 2 / 3)
-    timer = threading.Timer(timeout, _cut, [smtp])
-    timer.daemon = True
-    timer.start()
+    ended = threading.Event()
+    threading.Thread(target=_cut, args=(smtp, Deadline(timeout), ended), daemon=True).start()
     try:
         # smtplib takes a host only with the connection; starttls needs it for the certificate.
         smtp._host = parts.hostname  # type: ignore[attr-defined]  # has no public name
@@ -283,7 +283,7 @@ def _connected(server: str, timeout: float) -> Iterator[smtplib.SMTP]:
             raise smtplib.SMTPConnectError(code, said)
         yield smtp
     finally:
-        timer.cancel()
+        ended.set()
         smtp.close()
 
 
@@ -293,8 +293,11 @@ def _own_name() -> str:
     return socket.getfqdn()
 
 
-def _cut(smtp: smtplib.SMTP) -> None:
-    """Shut a session down from another thread."""
+def _cut(smtp: smtplib.SMTP, deadline: Deadline, ended: threading.Event) -> None:
+    """Shut a session down at its deadline, from another thread, unless it has ended."""
+    while left := deadline.left():
+        if ended.wait(left):
+            return
     with contextlib.suppress(OSError):  # it is closed already
         if smtp.sock is not None:  # SSLSocket's own method is not thread-safe
             socket.socket.shutdown(smtp.sock, socket.SHUT_RDWR)
