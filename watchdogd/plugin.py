@@ -90,7 +90,7 @@ SLOW = "slow"
 """Kind of a fault: the run gets on, and takes longer than it did; its nodes are asked who is slow."""
 SWITCH_SET = frozenset({STOPPED, SWITCH_LEFT, DISOBEYS})
 """Kinds of fault of a run whose kill switch is set: no message offers to press it."""
-UNWATCHED = "nobody is alerted until a job of it has been seen"
+UNWATCHED = "nobody is alerted until it is seen again"
 """What is so of a run that its kill switch had stopped, once that is cleared and nothing runs."""
 
 

@@ -33,6 +33,11 @@ _CLOCKS = 5.0
 _NO_CRASH = frozenset({"COMPLETED", "CANCELLED", "PREEMPTED", "NODE_FAIL", "TIMEOUT", "DEADLINE", "REVOKED"})
 
 
+def _waiting(situation: RunSituation) -> str:
+    """Return how many jobs wait; empty for processes, which no queue holds."""
+    return "" if situation.process else f"{jobs_are(situation.queued)} waiting"
+
+
 def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
     """Report that the last jobs all failed within minutes of their start and none has lived longer since."""
     crashed = _loop(situation, history)
@@ -43,7 +48,7 @@ def crash_loop(situation: RunSituation, history: JobHistory) -> list[Result]:
     told = critical(_crash_line(situation, history, crashed), subject=CRASHES).saying(
         *found.facts,
         *map(describe_end, crashed),
-        f"{jobs_are(situation.queued)} waiting",
+        _waiting(situation),
         *(f"job {job.id} runs now{on_nodes(job.nodes)}" for job in situation.running),
         advice=[*first_fixes(found.kind), *_stopped(situation)],
     )
@@ -139,7 +144,7 @@ def restarts(situation: RunSituation, history: JobHistory) -> Iterator[Result]:
     takes_over = "went on as" if situation.running else "goes on as"
     successor = situation.newest if situation.running else situation.jobs[0]
     next_one = f"{takes_over} {situation.noun} {successor.id}"
-    waiting = f"{jobs_are(situation.queued)} waiting"
+    waiting = _waiting(situation)
     for end in history.news:
         if not end.well and end.state != "REVOKED" and end.started_at is not None and end not in loop:
             left, deed = history.post_mortem_at(end), deed_of(situation.run, end)

@@ -388,7 +388,8 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     facts = ("nothing else runs or waits", *found.facts, *_last_lines(history))
     if history.deed or last.cancelled_by:
         say = warning if history.deed or last.cancelled_by_owner else critical
-        first = _restart(found, again) if history.deed else (again,)
+        meant = [Advice(f"Nothing, if {last.cancelled_by} meant it.")] if last.cancelled_by_owner else []
+        first = _restart(found, again) if history.deed else (*meant, again)
         told = say(fate(last, found, history.deed)).saying(*facts, advice=[*first, finish])
         return told if last.ended_at is None else told.dated(last.ended_at)
     doubt = "" if last.complete else situation.snapshot.endings_trouble or "accounting has no end of it"
@@ -421,7 +422,10 @@ def _submitted(situation: RunSituation, raw_id: str) -> Advice:
 
 def _restart(found: PostMortem, again: Advice) -> tuple[Advice, ...]:
     """Return how to start it again, after fixing what would only happen again."""
-    return (*first_fixes(found.kind), again)
+    fixes = first_fixes(found.kind)
+    if fixes and not again.command:
+        again = replace(again, sentence=f"Then {again.sentence[0].lower()}{again.sentence[1:]}")
+    return (*fixes, again)
 
 
 def _lost_at(history: JobHistory) -> float:

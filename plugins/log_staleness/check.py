@@ -106,8 +106,8 @@ def _advised(result: Result, run: Run, job: Job, *, cause: str = "", stacks: boo
     before = f"Cancel it, then restart from a checkpoint saved before {local_time(result.since or 0.0)}"
     ways = {"loss": before} if lost else {}
     ways |= {
-        "must_not_see": "To stop the run, if that line means that it trains wrongly",
-        "must_see": "To stop the run, if it trains wrongly without that line",
+        "must_not_see": "To stop the run, if the forbidden line means that it trains wrongly",
+        "must_see": "To stop the run, if it trains wrongly without the line that must come",
     }
     stop = as_owner(ways.get(result.subject, "To stop the run"), job)
     end = Advice(stop, typed.end.format(id=number), "cancel")

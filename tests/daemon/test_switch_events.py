@@ -52,6 +52,14 @@ def test_a_cleared_kill_switch_says_what_is_so_without_it(
     assert found.advice == ()
 
 
+def test_one_that_is_set_says_how_it_is_taken_back() -> None:
+    for known in (RunNow("slurm", jobs("RUNNING")), RunNow("slurm", jobs("PENDING")), RunNow("process", ())):
+        found = told(known, {}, touch("set", NOON))
+        assert [(each.sentence, each.command) for each in found.advice] == [
+            ("To take it back:", "watchdogd kill-switch xl-3b --clear")
+        ]
+
+
 def test_one_set_and_cleared_at_once_has_its_reason_beside_who_gave_it() -> None:
     found = told(
         RunNow("process", jobs("RUNNING"), polled=False),

@@ -169,7 +169,7 @@ def _answers() -> Iterator[tuple[str, list[str]]]:
     """Title and lines of what each message gives to do, and how to answer."""
     for title, lines in _mails():
         for at, line in enumerate(lines):
-            if line.startswith(("What you can do:", "Once you work on it")):
+            if line.startswith(("What you can do:", "Once you work on")):
                 found = lines[at:]
                 yield title, found[: found.index("") if "" in found else len(found)]
 

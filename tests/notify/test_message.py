@@ -218,12 +218,28 @@ def test_events_about_one_target_travel_in_one_message_the_worst_first() -> None
     assert len(notes) == 2
 
 
+def test_the_command_that_ends_a_run_stands_first_only_for_the_worst_of_several() -> None:
+    end, look = Advice("To stop the run:", "scancel 331", "cancel"), Advice("To look:", "watchdogd nodes")
+    gpu, loss = incident(18, Status.WARNING, subject="node5"), incident(19, subject="loss")
+    text = _one(event(about=gpu, advice=(look,)), event(about=loss, advice=(end,)))
+    assert text.index("scancel") < text.index("watchdogd nodes")
+    gpu, loss = incident(18, subject="node5"), incident(19, Status.WARNING, subject="loss")
+    text = _one(event(about=loss, advice=(end,)), event(about=gpu, advice=(look,)))
+    assert text.index("watchdogd nodes") < text.index("scancel")
+    more = dataclasses.replace(loss, id=20)
+    text = _one(event(about=gpu), event(about=loss, advice=(end,)), event(about=more, advice=(look,)))
+    assert text.index("watchdogd nodes") < text.index("scancel")
+
+
 def test_several_incidents_in_one_message_are_told_apart_by_their_numbers() -> None:
     gpu = incident(18, Status.WARNING, subject="node5/gpu3", summary="hot")
     over = incident(19, subject="loss", summary="loss is NaN", resolved_at=NOON)
     stall = event(upcoming=(NextAction("requeue", "requeue its job"),))
     text = _one(stall, event(about=gpu), event(EventKind.RESOLVED, over))
     assert "An acknowledgement of incident 17 or a silence stops that." in text
+    assert "Once you work on incident 17 (no new line for 25m):\n    watchdogd ack 17\n" in text
+    assert "Once you work on incident 18 (node5/gpu3 hot):\n    watchdogd ack 18\n" in text
+    assert "To hear no more of them for 2h:\n    watchdogd silence run-17 " in text
     assert re.search(r"\nIncident 17\. Since .*, for 25m\.\n", text)
     assert re.search(r"\n\[WARNING\] node5/gpu3: hot\n\nIncident 18\. Since ", text)
     assert re.search(r"\nIncident 19\. Lasted 25m, from ", text)

@@ -452,6 +452,8 @@ def test_a_job_that_its_owner_cancelled_is_said_so_first(watch: Watch) -> None:
     result = the(watch.look(ends=(end(at=START + 90, state="CANCELLED", exit_code=0, cancelled_by="alice"),)))
     assert result.summary == "job 88 cancelled by its owner alice after 6m30s"
     assert result.run_state == "gone"
+    assert result.advice[0].sentence == "Nothing, if alice meant it."
+    assert result.advice[1].command == "sacct -j 88 -nPX -o WorkDir,SubmitLine"
 
 
 def test_a_job_that_its_owner_cancelled_before_it_started_is_a_warning(watch: Watch) -> None:
@@ -637,7 +639,8 @@ def test_how_a_process_ended_that_hung(watch: Watch, left: Path, raised: bool) -
     assert (ours.status, ours.kind) == (Status.WARNING, CANCELLED)
     assert ours.summary == f"ended by watchdogd (cancel, incident 21){why}"
     fixed = "Correct the error in the program first: it would fail again."
-    assert [each.sentence for each in ours.advice][:-1] == [fixed] * raised + ["Start it again."]
+    again = [fixed, "Then start it again."] if raised else ["Start it again."]
+    assert [each.sentence for each in ours.advice][:-1] == again
     crashed = gone(progress=Progress(stalled=False, at=watch.now))
     assert crashed.summary == (f"crashed{why}" if raised else "gone, last seen 1m ago")
 
@@ -947,6 +950,14 @@ def test_restart_is_told_once(watch: Watch) -> None:
     (said,) = notices(results)
     assert said.startswith("job 88 NODE_FAIL after 6m30s, went on as job 90\n6 jobs are waiting\n")
     assert notices(watch.look(job("90", started_at=START + 95), ends=ends)) == []
+
+
+def test_a_process_waits_in_no_queue(watch: Watch) -> None:
+    here: dict[str, Any] = {"ends": None, "backend": "process"}
+    watch.look(process(), **here)
+    (said,) = notices(watch.look(process(id="4712", raw_id="4712@200", started_at=watch.now), **here))
+    assert "process 4711 is gone" in said
+    assert "waiting" not in said
 
 
 def test_a_job_that_still_completes_took_nothing_over(watch: Watch) -> None:

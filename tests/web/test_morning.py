@@ -92,6 +92,12 @@ def test_seconds_are_lost_too_and_one_step_is_one(evening: PageContent) -> None:
     assert replace(gone.far, total=1.0, unit="epoch", pace=0.1).speed == "10 epochs/s"
 
 
+@pytest.mark.parametrize(("gained", "said"), [(16, "+16"), (-16, "back by 16"), (0, "none of them new")])
+def test_a_run_that_went_back_is_said_so(evening: PageContent, gained: int, said: str) -> None:
+    run = replace(evening.runs[1], gained=gained)
+    assert f", {said}" in digest(replace(evening, runs=(run,))).body
+
+
 def test_programs_get_the_numbers(evening: PageContent) -> None:
     found = {each["run"]: each for each in as_json(evening, digest(evening))["runs"]}
     assert found["llama-7b"]["lost_seconds"] == 5 * 3600

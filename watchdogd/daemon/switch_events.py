@@ -65,7 +65,7 @@ def touch_events(
         advice, facts = [], [f"before: {stopped}" if stopped else ""]
         if not cleared:
             clear = f"watchdogd {switch}-switch {shlex.quote(run)} --clear"
-            advice = [Advice("To let it run:" if switch == "kill" else "To take it back:", clear)]
+            advice = [Advice("To take it back:", clear)]
             if switch == "kill":
                 advice = [*unpolled_ends(known.backend, known.unpolled), *advice]
             elif not known.unpolled:

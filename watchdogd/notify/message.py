@@ -272,6 +272,8 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
         for each in event.advice
         if each.action != "save-switch" or event.polled  # else nothing obeys it
     ]
+    foremost = open_now[0].advice if open_now else ()  # only it may say first to end the run
+    told.sort(key=lambda each: each.action == "cancel" and each not in foremost)
     if open_now and not told:  # to look at it now is what always helps
         own = open_now[0].check.partition("/")[0] == SELF
         look = "watchdogd doctor" if own else f"watchdogd check {_quoted(open_now[0].check)}"
@@ -307,13 +309,24 @@ def _replies(group: Sequence[IncidentEvent], command: str) -> str:
     )
     if not open_now or unheard:  # nothing that people answer is taken in
         return ""
-    numbers = _numbers(open_now)
-    commands = [f"{command} ack {number}" for number in numbers[:SHOWN]]
-    if len(numbers) > SHOWN:
-        commands.append(f"{command} incidents")
+    known = {each.incident.id: each.incident for each in open_now if each.incident}
+    several = len(known) > 1
+    answers = [
+        Advice(f"Once you work on {_named(known[number]) if several else 'it'}:", f"{command} ack {number}")
+        for number in sorted(known)[:SHOWN]
+    ]
+    if len(known) > SHOWN:
+        answers.append(Advice("To see the others:", f"{command} incidents"))
     quiet = f"{command} silence {_quoted(open_now[0].target)} --for 2h"
-    work, silence = "Once you work on it:", "To hear no more of it for 2h:"
-    return "\n".join([work, verbatim("\n".join(commands)), silence, verbatim(quiet)])
+    answers.append(Advice(f"To hear no more of {'them' if several else 'it'} for 2h:", quiet))
+    return _advice(answers, command)
+
+
+def _named(incident: Incident) -> str:
+    """Return an incident's number and the beginning of its line, to tell it from others of one message."""
+    begins = re.split(r"[,:] ", incident.summary, maxsplit=1)[0]
+    subject = "" if begins.startswith(incident.subject) else f"{incident.subject} "
+    return f"incident {incident.id} ({one_line(f'{subject}{begins}', 60)})"
 
 
 def for_home(line: str, command: str) -> str:

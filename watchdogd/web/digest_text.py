@@ -115,7 +115,8 @@ def _far(run: RunRow) -> Iterator[str]:
         whole = f"/{far.total:,.0f} ({far.share:.0%})" if far.total and far.share is not None else ""
         yield f"{far.done:,.0f}{whole} {far.units}"
     if run.gained is not None:
-        yield f"{run.gained:+,.0f}" if run.gained else "none of them new"
+        back = f"back by {-run.gained:,.0f}" if run.gained < 0 else f"{run.gained:+,.0f}"
+        yield back if run.gained else "none of them new"
     if far.eta is not None:
         spread = f" ({far.eta.spread})" if far.eta.spread else ""
         yield f"{coarse(far.eta.left)} left{spread}"
