@@ -150,8 +150,9 @@ def test_what_a_tick_could_not_mark_may_come_again() -> None:
 
 
 def test_who_is_gone_already_is_not_killed_twice() -> None:
-    with subprocess.Popen(["true"]) as process:
-        gone = psutil.Process(process.pid)
+    process = subprocess.Popen(["true"])
+    gone = psutil.Process(process.pid)
+    process.wait(60)
     stage.killed([gone])
 
 

@@ -53,6 +53,7 @@ def evening() -> dict[str, Any]:
                 "status": "CRITICAL",
                 "state": "open",
                 "opened_at": iso(NOW - 1260),
+                "since": iso(NOW - 2460),
                 "summary": hang,
             }
         ],

@@ -236,7 +236,8 @@ def judge(
 ) -> Result:
     """Judge one node: what is left, and the trend of `points` (time, bytes held), oldest first."""
     free = limits.free.of(held.total)
-    details = "\n".join(map(_named, held.processes)) if len(held.processes) > _NAMED else ""
+    holders = "\n".join(map(_named, held.processes))
+    details = holders if len(held.processes) > _NAMED else ""
     figures = {
         "left": Metric(round(held.left), "B", crit=round(free)),
         "anonymous": Metric(round(held.anonymous), "B"),
@@ -254,12 +255,12 @@ def judge(
         return warning(text, subject=node, details=details, **figures).saying(
             line, f"{speed}{_most(held)}", advice=helps
         )
-    fine = ok(line, subject=node, details=details, **figures)
+    fine = ok(line, subject=node, details=holders, **figures)
     return fine.ending(f"{node}: enough memory again", f"{format_size(held.left)} left")
 
 
 _NAMED = 3
-"""Processes that are named beside what is left; if there are more, all are evidence."""
+"""Processes that are named beside what is short; if there are more, all are evidence."""
 
 
 def relief(run: Run, jobs: Sequence[Job]) -> tuple[Advice, ...]:

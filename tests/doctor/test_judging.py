@@ -228,7 +228,7 @@ def test_slurm_is_no_trouble_where_all_runs_are_processes(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "log").touch()
-    process = f'[runs.moe]\nbackend = "process"\ncommand = "train.py"\nlog = "{tmp_path}/log"\n'
+    process = f'[runs.moe]\nbackend = "process"\ncommand = "{tmp_path}/train.py"\nlog = "{tmp_path}/log"\n'
     slurm, said = _slurm_of(home, process, tmp_path / "bin", monkeypatch)
     assert (slurm, said) == (False, ["moe: log and switches are in place"])
     mixed = f'{process}[runs.pike]\nlog = "{tmp_path}/other"\n'

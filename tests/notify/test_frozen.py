@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.lab.processes import started
 from tests.servers.smtp import Mail, Mailbox
 from tests.servers.web import Answer, Request, WebServer
 from tests.waiting import wait_until
@@ -32,11 +33,8 @@ print(Mail(account, float(sys.argv[2])).send(letter(headline=str(os.getpid())), 
 @contextmanager
 def _sending(program: str, url: str) -> Iterator[subprocess.Popen[str]]:
     words = [sys.executable, "-c", program, url, str(TIMEOUT)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    with started(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        yield process
 
 
 def _thawed_late(process: subprocess.Popen[str], since: float) -> str:

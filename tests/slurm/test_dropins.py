@@ -164,8 +164,9 @@ def test_a_failed_one_is_critical_with_its_last_lines_until_the_next_ends_well(
 ) -> None:
     script = Follower(slurm, home, "cron.hourly/copy.slurm", job("echo no room left; exit 3"))
     failed = script.until("FAILED (exit 3) after ")
-    assert (failed.status, failed.details) == (Status.CRITICAL, "no room left")
     bad_id = script.known.last
+    output = home.path / "logs" / f"cron.hourly.copy.slurm-{bad_id}.out"
+    assert (failed.status, failed.details) == (Status.CRITICAL, f"{output}:\nno room left")
     script.path.write_text(job("sleep 3"))
     again = script.look(later=3600.0)
     assert again.status is Status.CRITICAL

@@ -62,7 +62,7 @@ def test_it_says_what_a_day_did(evening: PageContent, line: str) -> None:
 def test_the_first_line_says_how_it_stands(evening: PageContent) -> None:
     message = digest(evening)
     assert message.headline == (
-        "[INFO] bloom-watch: 1 of 4 runs trains, 1 uncertain, 1 stalled, 1 gone; 5h40m lost; 4 open"
+        "[INFO] bloom-watch: 1 of 4 runs trains, 1 uncertain, 1 stalled, 1 gone; 6h1m lost; 4 open"
     )
     assert not message.incidents, "it opens and ends nothing"
 
