@@ -306,6 +306,17 @@ def test_a_refusal_names_the_mend(errors: str, mend: str) -> None:
     assert "\n" not in str(error)
 
 
+def test_of_a_machine_without_a_cluster_one_line_is_told_not_its_lookups() -> None:
+    lookups = (
+        "sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+        "sbatch: error: fetch_config: DNS SRV lookup failed\n"
+        "sbatch: error: _establish_config_source: failed to fetch config\n"
+        "sbatch: fatal: Could not establish a configuration source\n"
+    )
+    refused = str(slurm.refusal(said(lookups)))
+    assert refused.startswith("sbatch was refused: Could not establish a configuration source: on a machine ")
+
+
 def test_a_refusal_of_a_drop_in_is_mended_in_its_script() -> None:
     refused = said("sbatch: error: Batch job submission failed: Invalid feature specification")
     assert "--constraint under [slurm] options" in str(slurm.refusal(refused))
@@ -1141,6 +1152,20 @@ def test_a_start_of_which_slurm_says_nothing_has_lifted_the_stop(
     with pytest.raises(SlurmSilentError):
         launch.start(home, load(home), LinkOptions())
     assert not markers.is_stopped(home), "the job may be there"
+
+
+def test_a_start_without_a_cluster_names_the_home_that_it_was_for(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sbatch(*_: object) -> str:
+        raise slurm.refusal(said("sbatch: fatal: Could not establish a configuration source"))
+
+    starting(home, monkeypatch)
+    monkeypatch.setattr(slurm, "sbatch", sbatch)
+    with pytest.raises(SlurmError, match="configuration source: ") as refused:
+        launch.start(home, load(home), LinkOptions())
+    assert f"`{home.command('start --local')}` watches" in str(refused.value)
+    assert str(home.path) in home.command("start --local")
 
 
 def _refuses(*_: object) -> str:

@@ -121,7 +121,8 @@ def _refusal_text(answer: Answer) -> str:
         return answer.trouble
     lines = [line.strip() for line in split_lines(answer.errors) if line.strip()]
     telling = [line for line in lines if "error" in line.lower()] or lines[:1]
-    last = [line for line in telling if _FAILED in line][-1:] or telling
+    last = [line for line in telling if _FAILED in line][-1:]
+    last = last or [line for line in lines if _NOT_SET_UP.search(line)][-1:] or telling
     return " ".join(_PREFIX.sub("", line) for line in last).rstrip(".") or answer.complaint()
 
 

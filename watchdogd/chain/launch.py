@@ -260,6 +260,10 @@ def _submitted(home: Home, form: LinkJob) -> str:
             for taken in live_links.active_links(home):
                 return taken.raw_id
         raise
+    except SlurmError as error:  # its fix may be a command of ours, which is typed for this home
+        raise SlurmError(
+            error.what, fix=error.fix.replace("watchdogd start", home.command("start"))
+        ) from None
 
 
 def _earlier(home: Home, job_id: str) -> tuple[Job, ...]:
