@@ -237,6 +237,19 @@ def test_slurm_is_no_trouble_where_all_runs_are_processes(
     assert _slurm_of(home, nodes, tmp_path / "bin", monkeypatch)[0]
 
 
+def test_a_script_to_resubmit_that_is_not_there(home: Home) -> None:
+    said = "moe: again.slurm does not exist, so that watchdogd cannot resubmit it"
+    home.config.write_text("[runs.moe]\non_gone = [{ resubmit = 'again.slurm' }]\n")
+
+    def found() -> list[tuple[str, str]]:
+        looked = watched.look_at_runs(Installation.of(home, Setup.load(home)))
+        return [(each.state, each.fix) for each in looked if each.text == said]
+
+    assert found() == [("broken", "correct resubmit under [runs.moe]")]
+    (home.path / "again.slurm").write_text("#!/bin/sh\n")
+    assert found() == []
+
+
 def test_ranks_whose_flight_recorder_is_of_no_use(home: Home, tmp_path: Path) -> None:
     home.config.write_text(f'[runs.moe]\npid_file = "{tmp_path}/pid"\nlog = "{tmp_path}/log"\n')
     (tmp_path / "log").touch()

@@ -66,6 +66,13 @@ def test_the_body_begins_with_what_watchdogd_will_do_and_what_helps() -> None:
     assert "    watchdogd --home /work/w stacks run-17\n" in _one(event(advice=advice), rules=elsewhere)
 
 
+def test_advice_for_a_failed_action_says_what_its_command_shows() -> None:
+    how = Advice("To restart it; this shows how it was submitted:", "sacct -j 331", "resubmit")
+    text = _one(event(advice=(how,), upcoming=(NextAction("resubmit", "submit train.slurm"),)))
+    failed = "Only if watchdogd could not submit train.slurm; this shows how it was submitted:"
+    assert f"{failed}\n    sacct -j 331\n" in text
+
+
 @pytest.mark.parametrize("kind", ["requeue", "resubmit", "cancel"])
 def test_a_restart_that_would_meet_the_same_error_says_so_and_how_it_is_stopped(kind: str) -> None:
     fix = Advice("Correct the error first: it would fail again.", recurs=True)

@@ -83,7 +83,7 @@ def test_ones_own_job(desk: Desk) -> None:
     assert (requeued.text, requeued.short) == ("job 501 on node[5-6] is requeued", "job 501 requeued")
     assert (cancelled.text, cancelled.short) == ("job 501 on node[5-6] is cancelled", "job 501 cancelled")
     assert [each.command for each in requeued.then] == ["scontrol hold 501"]
-    assert [each.command.partition(" -X")[0] for each in cancelled.then] == ["sacct -j 501"]
+    assert [each.command.partition(" -nPX")[0] for each in cancelled.then] == ["sacct -j 501"]
     assert desk.ran == [("scontrol", "requeue", "501"), ("scancel", "501")]
 
 
@@ -403,7 +403,10 @@ def test_nothing_is_submitted_to_a_run_that_was_stopped_or_is_finished(desk: Des
     assert desk.ran == []
 
 
-@pytest.mark.parametrize(("mode", "text"), [(0o666, "can be written by everybody"), (0, "No such file")])
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [(0o666, "can be written by everybody"), (0, "train.slurm does not exist: there is no ")],
+)
 def test_a_script_that_others_may_write_or_that_is_gone(desk: Desk, mode: int, text: str) -> None:
     desk.jobs = ()
     script = desk.home.path / "train.slurm"
@@ -413,6 +416,12 @@ def test_a_script_that_others_may_write_or_that_is_gone(desk: Desk, mode: int, t
     outcome = desk.do("resubmit", "train.slurm")
     assert not outcome.ok
     assert text in outcome.text
+    assert outcome.why == f"train.slurm {'cannot be trusted' if mode else 'does not exist'}"
+    assert outcome.then == (
+        ()
+        if mode
+        else (Advice("Correct resubmit under [runs.glide] in config.toml, then submit its next job."),)
+    )
     assert desk.ran == []
 
 

@@ -66,11 +66,24 @@ def _run(installation: Installation, run: Run, section: RunSection) -> Iterator[
     if section.checkpoints and not glob.glob(absolute(installation.home, section.checkpoints)):
         text = f"{run.name}: no checkpoint matches {section.checkpoints} (yet?)"
         yield warning(RUNS, text, f"correct checkpoints {key}, if there should be some")
+    for script in _resubmitted(section):
+        if not os.path.exists(absolute(installation.home, script)):
+            text = f"{run.name}: {script} does not exist, so that watchdogd cannot resubmit it"
+            yield broken(RUNS, text, f"correct resubmit {key}")
     folders = {os.path.dirname(path) for path in (run.kill_switch, run.save_switch)}
     if section.pulse:
         folders.add(os.path.dirname(absolute(installation.home, section.pulse)))
     for folder in sorted(folders):
         yield writable(run.name, folder)
+
+
+def _resubmitted(section: RunSection) -> Iterator[str]:
+    """Yield the scripts that its actions submit."""
+    actions = (
+        each for key in type(section).model_fields if key.startswith("on_") for each in getattr(section, key)
+    )
+    scripts = (each.resubmit for each in actions if not isinstance(each, str))
+    return iter(dict.fromkeys(filter(None, scripts)))
 
 
 def _recorder(installation: Installation, run: Run) -> list[Diagnosis]:

@@ -283,8 +283,10 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
     advice = [each for each in told if each.action not in will]
     late = [each for each in told if each.action in will]
     for each in late:
-        then = "" if each.command else f" {each.sentence}"
-        advice.append(Advice(f"Only if watchdogd could not {will[each.action]}:{then}", each.command))
+        failed = f"Only if watchdogd could not {will[each.action]}"
+        _, apart, shows = each.sentence.partition("; ")  # what its command is, if it does not do that itself
+        then = f"{apart}{shows}" if each.command and shows else ":" if each.command else f": {each.sentence}"
+        advice.append(Advice(f"{failed}{then}", each.command))
     shown = list(dict.fromkeys(advice))[:ADVICE]
     return f"What you can do:\n{_advice(shown, command)}" if shown else ""
 

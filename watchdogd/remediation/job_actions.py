@@ -212,9 +212,16 @@ def resubmit(task: ActionTask) -> ActionOutcome:
             f"not needed: {_named(found[0])} is in the queue",
             short=f"{script.name} not submitted: in the queue already, {_named(found[0])}",
         )
+    if not os.path.lexists(script):
+        correct = Advice(
+            f"Correct resubmit under [runs.{run.name}] in config.toml, then submit its next job."
+        )
+        gone = f"{script.name} does not exist"
+        return ActionOutcome(f"{gone}: there is no {script}", ok=False, why=gone, then=(correct,))
     reason = distrust(script, team_of(task.home.path))
     if reason:
-        raise WatchdogError(f"{script} is not submitted: {reason}")
+        told = f"{script} is not submitted: {reason}"
+        return ActionOutcome(told, ok=False, why=f"{script.name} cannot be trusted")
     myself = account.own_name()
     if run.users and myself not in run.users:
         who = ", ".join(sorted(run.users))
