@@ -181,7 +181,7 @@ class Result:
     `recovery`: of what is OK, in which words a fault that it ends is over.
     `notice`: reported once, never an incident, with `label` as its word in brackets: INFO for what people or
     jobs did, WARNING for what people must know; the plugin itself remembers that it was reported.
-    `quiet`: an incident that this result ends is closed without a message.
+    `quiet`: an incident that this result ends is closed without a message; if UNKNOWN, it opens none.
     `unanswered`: what was to be looked at does not answer, or is away: of what lies there nothing is known.
     Where the whole file system is silent, that is reported once, and this is noted in it.
     `progress`: whether the run gets on, where this check can say so; None: it says nothing of that.

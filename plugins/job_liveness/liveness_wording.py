@@ -10,7 +10,7 @@ from watchdogd.batch.models import ENDING_STATES, PAUSED_STATES, STARTING_STATES
 from watchdogd.batch.pending_reasons import Wait
 from watchdogd.batch.run_models import SURE, JobDeed
 from watchdogd.checks.node_checks import leave_out
-from watchdogd.checks.working_job import as_owner
+from watchdogd.checks.working_job import as_owner, where
 from watchdogd.plugin import Advice, Result, Run, Suspect
 from watchdogd.plugins.job_liveness.job_history import KillSwitch
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
@@ -127,6 +127,7 @@ class RunSituation:
     def advice(self, purpose: str, what: str, job: Job, action: str = "") -> tuple[Advice, ...]:
         """Return advice with a command about a job (a field of BatchCommands), if there is one."""
         typed = self.order(what, job)
+        purpose += where(self.snapshot.backend, job)
         sentence = as_owner(purpose, job) if what in _OF_THE_OWNER else f"{purpose}:"
         return (Advice(sentence, typed, action),) if typed else ()
 
@@ -155,7 +156,7 @@ def fate(end: Ending, found: PostMortem, deed: JobDeed | None = None) -> str:
     """
     after = f" after {age(end.lasted)}" if end.lasted is not None else " before it started"
     if deed:
-        why = f": {found.cause}" if found.cause else ""
+        why = why_cancelled(found, deed)
         return f"job {end.id} cancelled by watchdogd (incident {deed.incident}){after}{why}"
     owner = "its owner " if end.cancelled_by_owner else ""
     how = f"cancelled by {owner}{end.cancelled_by}" if end.cancelled_by else _PLAIN.get(end.how, end.how)
@@ -168,6 +169,17 @@ def fate(end: Ending, found: PostMortem, deed: JobDeed | None = None) -> str:
 
 _PLAIN = {"TIMEOUT": "TIMEOUT (its time limit)"}
 """Ends whose word alone would not be understood."""
+
+
+_OF_THE_CANCEL = ("cancelled", "terminated (SIGTERM)")
+"""Kinds of cause that a cancelled job's log shows because of the cancel."""
+
+
+def why_cancelled(found: PostMortem, deed: JobDeed) -> str:
+    """Return why watchdogd cancelled a job, after a colon: `: it had stalled`; empty if not known."""
+    if found.cause and found.kind not in _OF_THE_CANCEL:
+        return f": {found.cause}"
+    return ": it had stalled" if deed.trigger == "on_hang" else ""
 
 
 def broken_node(end: Ending, found: PostMortem) -> str:

@@ -41,6 +41,7 @@ from watchdogd.plugins.job_liveness.liveness_wording import (
     reason_of,
     stopped_by,
     submitted_as,
+    why_cancelled,
 )
 from watchdogd.plugins.job_liveness.postmortem import PostMortem
 from watchdogd.units import age, local_time
@@ -235,11 +236,17 @@ def missing_verdict(situation: RunSituation, history: JobHistory) -> Result:
         return _never_seen(situation, history, absent_for)
     if not (_agreed(history) or history.gone) and absent_for < situation.limits.absent_after:
         after = age(situation.limits.absent_after)
-        line = f"out of the queue for {age(absent_for)}, gone if it stays so for {after}"
+        missing, left = "out of the queue", "left the queue"
+        if situation.process:
+            missing, left = "not seen", "was not seen any more"
+        line = f"{missing} for {age(absent_for)}, gone if it stays so for {after}"
         doubt = situation.snapshot.endings_trouble
-        say = unknown if history.faults >= 2 else ok  # what was wrong ends with how its job ended
-        told = say(line).saying(f"not known how it ended ({doubt})" if doubt else "")
-        return told.ending(f"its {situation.noun} left the queue", recovered=False)
+        known_bad = history.faults >= 2  # what was wrong ends with how its job ended, which is soon known
+        say = unknown if known_bad else ok
+        told = replace(say(line), quiet=known_bad).saying(
+            f"not known how it ended ({doubt})" if doubt else ""
+        )
+        return told.ending(f"its {situation.noun} {left}", recovered=False)
     return _beside(_gone(situation, history).of_kind("gone"), situation)
 
 
@@ -362,7 +369,7 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     last = history.last
     finish = _finish(situation.run, done=last is not None and last.well)
     found = _lost_post_mortem(history)
-    gone = _lost(situation, history, found.cause).dated(_lost_at(history))
+    gone = _lost(situation, history, found).dated(_lost_at(history))
     if situation.process:
         told = gone.saying(_lost_line(situation, history), *found.facts)
         return told.saying(advice=[*_restart(found, Advice("Start it again.")), finish]).triggers("on_gone")
@@ -401,16 +408,17 @@ def _gone(situation: RunSituation, history: JobHistory) -> Result:
     return gone.triggers("on_gone")
 
 
-def _lost(situation: RunSituation, history: JobHistory, cause: str) -> Result:
+def _lost(situation: RunSituation, history: JobHistory, found: PostMortem) -> Result:
     """Report a run that is gone and whose end nobody recorded: by whom, after what, by which cause."""
     lost = max(history.lost.values(), key=lambda each: each.ran, default=None)
-    because = f": {cause}" if cause else ""
     if history.deed:
-        return warning(f"ended by watchdogd (cancel, incident {history.deed.incident}){because}")
+        why = why_cancelled(found, history.deed)
+        return warning(f"ended by watchdogd (cancel, incident {history.deed.incident}){why}")
+    because = f": {found.cause}" if found.cause else ""
     ago = because or f", last seen {situation.ago(_lost_at(history))} ago"
     if lost and lost.stalled_at is not None:  # it did not run into an error, whoever ended it
         return critical(f"gone after a stall of {age(max(lost.seen_at - lost.stalled_at, 0.0))}{ago}")
-    return critical(f"crashed{because}" if cause else f"gone{ago}")
+    return critical(f"crashed{because}" if because else f"gone{ago}")
 
 
 def _submitted(situation: RunSituation, raw_id: str) -> Advice:

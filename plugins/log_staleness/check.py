@@ -64,7 +64,7 @@ from watchdogd import units
 from watchdogd.batch import commands
 from watchdogd.batch.run_models import JobDeed
 from watchdogd.checks.causes import explains, first_fixes
-from watchdogd.checks.working_job import Working, as_owner, working
+from watchdogd.checks.working_job import Working, as_owner, where, working
 from watchdogd.plugin import (
     Advice,
     Chart,
@@ -103,18 +103,20 @@ def _advised(result: Result, run: Run, job: Job, *, cause: str = "", stacks: boo
     name, typed = shlex.quote(run.name), commands.of(run.backend)
     number = job.id if run.backend == "process" else job.handle
     lost = result.subject == "loss" and result.since is not None
-    before = f"Cancel it, then restart from a checkpoint saved before {local_time(result.since or 0.0)}"
+    on = where(run.backend, job)
+    ended = f"End it{on}" if run.backend == "process" else "Cancel it"
+    before = f"{ended}, then restart from a checkpoint saved before {local_time(result.since or 0.0)}"
     ways = {"loss": before} if lost else {}
     ways |= {
-        "must_not_see": "To stop the run, if the forbidden line means that it trains wrongly",
-        "must_see": "To stop the run, if it trains wrongly without the line that must come",
+        "must_not_see": f"To stop the run{on}, if the forbidden line means that it trains wrongly",
+        "must_see": f"To stop the run{on}, if it trains wrongly without the line that must come",
     }
-    stop = as_owner(ways.get(result.subject, "To stop the run"), job)
+    stop = as_owner(ways.get(result.subject, f"To stop the run{on}"), job)
     end = Advice(stop, typed.end.format(id=number), "cancel")
     stall: tuple[Advice, ...] = ()
     if not job.working:
-        on = f", on {job.nodes}" if job.nodes else ""
-        stall = (Advice(f"To let it go on{on}:", typed.resume.format(id=number)),)
+        at = f", on {job.nodes}" if job.nodes else ""
+        stall = (Advice(f"To let it go on{at}:", typed.resume.format(id=number)),)
     elif explains(cause):
         stall = first_fixes(cause)
     elif stacks:
@@ -133,6 +135,8 @@ def _advised(result: Result, run: Run, job: Job, *, cause: str = "", stacks: boo
         more.append(Advice(as_owner("To restart it", job), typed.requeue.format(id=number), "requeue"))
     if result.kind == "over":
         more.append(end)
+    elif result.trigger == "on_hang" and run.backend == "process" and job.working:
+        more.append(Advice(as_owner(f"To end it{on}", job), typed.end.format(id=number), "cancel"))
     return result.saying(advice=[*helps, *more])
 
 

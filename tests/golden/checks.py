@@ -211,6 +211,8 @@ def job_liveness() -> Said:
         "cancelled by watchdogd",
         liveness(runs, by_us, run=replace(RUN, deeds=deed), cause="GPU out of memory")[""],
     )
+    stalled = (JobDeed("cancel", 6, START + 80, "on_hang"),)
+    yield "cancelled by watchdogd, stalled", liveness(runs, by_us, run=replace(RUN, deeds=stalled))[""]
     over = {"backend": "process", "endings": None}
     yield (
         "a process that watchdogd ended",
@@ -406,6 +408,8 @@ def log(folder: Path) -> Said:
     state.files.unread = Unread(3, "bytes 100 to 200 of train.log", now=True)
     yield "part of the log was not read", advised(next(_unread(state)), RUN, job())
     stopped = job("4711", state="SUSPENDED", reason="stopped by a signal", nodes="ws1")
+    hangs = replace(stopped, state="RUNNING", reason="")
+    yield "its process hangs", lines(folder, STEPS, minutes=4, jobs=(hangs,), backend="process")[""]
     yield "its process is stopped", lines(folder, STEPS, minutes=4, jobs=(stopped,), backend="process")[""]
 
 

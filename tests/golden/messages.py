@@ -339,6 +339,15 @@ DEEDS: Any = (
         (executor._cleared("kill", "llama-7b"),),
     ),
     (
+        "kill-switch",
+        "done",
+        "/home/alice/run.kill is set",
+        "kill switch pressed by watchdogd, but it is suspended",
+        "",
+        "",
+        executor._woken_first("kill", "llama-7b", "slurm", (checks.job(state="SUSPENDED"),)),
+    ),
+    (
         "save-switch",
         "done",
         "/home/alice/run.save is set",

@@ -324,6 +324,15 @@ def test_unknown_is_an_incident_after_the_same_confirmation() -> None:
     assert kinds(watch.rounds(2, ROOMY)) == ["RESOLVED"]
 
 
+def test_a_quiet_unknown_opens_no_incident_but_what_follows_does() -> None:
+    watch = Watch()
+    passing = (LIVENESS, replace(unknown("not seen for 3s"), quiet=True))
+    suspended = (LIVENESS, warning("suspended for 5s").of_kind("suspended"))
+    assert watch.round(suspended) + watch.rounds(5, passing) == []
+    assert kinds(watch.rounds(2, (LIVENESS, critical("gone").of_kind("gone")))) == ["OPENED"]
+    assert watch.incident(LIVENESS).status is Status.CRITICAL
+
+
 @pytest.mark.parametrize("known", [FULL, FILLING])
 def test_unknown_neither_ends_nor_changes_what_is_known_bad(known: tuple[str, Result]) -> None:
     watch = Watch()

@@ -483,8 +483,9 @@ def test_who_cancelled_it_may_be_known_later(watch: Watch) -> None:
 def test_a_fault_of_a_job_that_left_the_queue_ends_with_how_that_ended(watch: Watch) -> None:
     for _ in range(2):
         assert the(watch.look(waiting(reason="JobHeldUser"))).status is Status.WARNING
-    assert the(watch.look()).status is Status.UNKNOWN
-    assert the(watch.look()).status is Status.UNKNOWN
+    for _ in range(2):
+        left = the(watch.look())
+        assert (left.status, left.quiet) == (Status.UNKNOWN, True), "no message before it is known to be gone"
     gone = the(watch.look())
     assert gone.status is Status.CRITICAL
     assert commands_of(gone)[0].startswith("sacct -j 89 ")
@@ -603,6 +604,23 @@ def test_of_a_job_that_watchdogd_cancelled_and_the_next_took_over_nobody_else_is
     (said,) = notices(watch.look(job("89", started_at=watch.now + 40), ends=ends))
     assert said.startswith("job 88 cancelled by watchdogd (incident 21) after 6m32s, went on as job 89\n")
     assert "alice" not in said
+
+
+@pytest.mark.parametrize(("trigger", "why"), [("on_hang", ": it had stalled"), ("on_spike", "")])
+def test_the_echo_of_watchdogds_own_cancel_is_no_cause(
+    watch: Watch, left: Path, trigger: str, why: str
+) -> None:
+    written = left / "main_log.txt"
+    written.write_text(
+        "iteration 7/9000 | lm loss: 2.3\n"
+        "slurmstepd: error: *** JOB 88 ON node2 CANCELLED AT 2024-05-06T07:08:09 ***\n"
+    )
+    os.utime(written, (START + 90, START + 90))
+    watch.parameters |= {"log": str(left / "main_log*")}
+    watch.look(job())
+    deeds(watch, JobDeed("cancel", 21, watch.now + 30, trigger))
+    gone = the(watch.look(ends=(end(at=START + 92, state="CANCELLED", exit_code=0, cancelled_by="alice"),)))
+    assert gone.summary == f"job 88 cancelled by watchdogd (incident 21) after 6m32s{why}"
 
 
 def test_a_requeue_by_watchdogd_is_reported_by_its_own_report_alone(watch: Watch) -> None:
@@ -1566,6 +1584,9 @@ def test_a_stopped_process_is_suspended(watch: Watch) -> None:
     assert result.status is Status.WARNING
     assert "suspended for 0s (stopped by a signal)" in text_of(result)
     assert commands_of(result) == ["kill -CONT 4711"]
+    watch.parameters |= {"absent_after": 300.0}
+    left = the(watch.look(ends=None, backend="process"))
+    assert left.summary.startswith("not seen for ")
     watch.parameters |= {"log": "train.log"}
     with_log = the(watch.look(stopped, ends=None, backend="process"))
     assert (with_log.status, with_log.advice) == (Status.OK, ())  # log_staleness tells, once its log stalls

@@ -14,7 +14,7 @@ import pytest
 
 from tests.plugins.words import commands_of, text_of
 from watchdogd.batch.models import Job, Snapshot
-from watchdogd.plugin import Recovery, Result, Run, Sign, Status
+from watchdogd.plugin import Advice, Recovery, Result, Run, Sign, Status
 from watchdogd.plugins.log_staleness.check import log_staleness
 from watchdogd.plugins.log_staleness.run_log import RunLog
 from watchdogd.plugins.log_staleness.stall_verdict import Heard
@@ -205,6 +205,15 @@ def test_a_process_that_is_stopped_stalls_and_is_let_go_on(training: Training) -
     assert stalled.summary.startswith("stalled, suspended, no output for 31m")
     assert "process 4711 is suspended on n[1-2], stopped by a signal" in stalled.facts
     assert commands_of(stalled) == ["kill -CONT 4711"]
+
+
+def test_a_process_that_hangs_can_be_ended_where_it_runs(training: Training) -> None:
+    training.backend = "process"
+    training.job = replace(JOB, id="4711", name="run-4", nodes="ws1")
+    training.iterate(1, 3)
+    assert wait(training, 31 * MINUTE)[-1] is Status.CRITICAL
+    *_, end = training.look()[""].advice
+    assert end == Advice(f"To end it, on ws1 (as {JOB.user}):", "kill 4711", "cancel")
 
 
 def test_a_flag_of_slurms_hides_no_hang_and_a_state_that_nobody_knows_makes_it_unknown(

@@ -445,6 +445,38 @@ def test_what_a_plain_process_has_not(desk: Desk, kind: str, text: str) -> None:
     assert text in outcome.text
 
 
+@pytest.mark.parametrize(
+    ("backend", "kind", "woken"),
+    [
+        ("process", "kill", ("saves and stops only once it is woken, on ws1:", "kill -CONT 501")),
+        ("process", "save", ("saves only once it is woken, on ws1:", "kill -CONT 501")),
+        (
+            "slurm",
+            "kill",
+            (
+                "saves and stops only once it is woken (by the cluster's administrators):",
+                "scontrol resume 501",
+            ),
+        ),
+    ],
+)
+def test_a_suspended_run_cannot_obey_a_switch_before_it_is_woken(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, backend: str, kind: str, woken: tuple[str, str]
+) -> None:
+    monkeypatch.setattr(switches, "unpolled", lambda _switch: "")
+    desk.run = replace(RUN, backend=backend)
+    asleep = replace(JOB, state="SUSPENDED", nodes="ws1")
+    record = ActionRecord(3, "glide", "on_hang", Action(f"{kind}-switch"), NOW)
+    monkeypatch.setattr(live_job, "locate", lambda run, users, gpus: LiveJob(run, (asleep,)))
+    done = executor.do(ActionTask(record, INCIDENT, desk.home, desk.run, queue=(asleep,)))
+    assert done.short == f"{kind} switch pressed by watchdogd, but it is suspended"
+    first, back = done.then
+    assert first == Advice(f"It is suspended, and {woken[0]}", woken[1])
+    assert back.command == f"watchdogd {kind}-switch glide --clear"
+    if kind == "kill":
+        assert back.sentence == "To let it train on, clear the switch before you wake it:"
+
+
 def test_a_switch_that_is_set_already(desk: Desk) -> None:
     done = desk.do("kill-switch")
     unheard = "no Guard of glide was heard of: nothing stops for it but what runs under watchdogd guard"

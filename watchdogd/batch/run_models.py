@@ -105,11 +105,15 @@ HEEDS = 900.0
 
 @dataclass(frozen=True, slots=True)
 class JobDeed:
-    """What watchdogd did to the job of a run for an `incident`: `action` is cancel or requeue."""
+    """What watchdogd did to the job of a run for an `incident`: `action` is cancel or requeue.
+
+    `trigger`: the key of the run that asks for it, one of TRIGGERS.
+    """
 
     action: str
     incident: int
     at: float
+    trigger: str = ""
 
     def ended(self, action: str, started_at: float | None, alive_at: float, gone_at: float) -> bool:
         """Return whether it ended a job in this way, which was last seen `alive_at` and not at `gone_at`."""

@@ -35,6 +35,11 @@ def as_owner(purpose: str, job: Job) -> str:
     return f"{purpose} (as {job.user}):" if job.user else f"{purpose}:"
 
 
+def where(backend: str, job: Job) -> str:
+    """Return where a command about a plain process must be typed: `, on ws1`; empty for a job."""
+    return f", on {job.nodes}" if backend == "process" and job.nodes else ""
+
+
 def merge_het_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
     """Return each het job once: its first live component, with the nodes of all components."""
     found = []

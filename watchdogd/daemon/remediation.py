@@ -108,7 +108,7 @@ class Remediation:
     def deeds(self, run: str) -> tuple[JobDeed, ...]:
         """Return what was done to the jobs of a run, or may have been, so that these ended."""
         return tuple(
-            JobDeed(record.action.kind, record.incident, record.at)
+            JobDeed(record.action.kind, record.incident, record.at, record.trigger)
             for record in self._records
             if record.run == run and record.ends_job
         )

@@ -83,7 +83,7 @@ def observed(state: CheckState | None, seen: Observation, policy: AlertPolicy, n
         seen.run,
         seen.target,
         result.details if told else "",
-        status is OK and (quiet or result.quiet),
+        result.quiet if status is UNKNOWN else status is OK and (quiet or result.quiet),
         fault,
         before,
         result.facts if told else (),
@@ -114,6 +114,8 @@ def harden(state: CheckState, policy: AlertPolicy, now: float) -> CheckState:
     """Return the state with its latest status confirmed, if its row is long enough."""
     kind = deviation(state.hard, state.status)
     if kind is Deviation.SAME or kind is Deviation.DOUBT or not confirmed(state, policy, now):
+        return state
+    if state.status is UNKNOWN and state.quiet:
         return state
     flips, incident = _recent(state.flips, policy, now), state.incident
     if not better(state.hard, state.status):

@@ -177,7 +177,7 @@ class CheckState:
     `fault`: what the last result found: its kind, UNKNOWN, or empty if all is well.
     `flips`: when recent changes to bad, confirmed since, were first seen, to detect flapping.
     `level_at`: since when its results have had the present status.
-    `quiet`: a result of the present row asked for no message.
+    `quiet`: a result of the present row asked for no message; if UNKNOWN, the last one.
     `dated`: when it began according to the last result.
 
     `run`, `target`, `details`, `facts`, `advice` and `recovery` are those of the last result.

@@ -17,10 +17,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from watchdogd.batch import commands, live_job
-from watchdogd.checks.working_job import as_owner
+from watchdogd.batch.models import PAUSED_STATES
+from watchdogd.checks.working_job import as_owner, where
 from watchdogd.config import switch_places
 from watchdogd.errors import Problem, WatchdogError
 from watchdogd.home import switches
@@ -194,9 +196,31 @@ def _switch(kind: str) -> Callable[[ActionTask], ActionOutcome]:
         if troubles:
             return ActionOutcome(said, ok=False, short=f"{short}, but {troubles[0]}")
         ends = unpolled_ends(run.backend, task.queue) if unheard and kind == "kill" else ()
+        asleep = () if unheard else _woken_first(kind, run.name, run.backend, task.queue)
+        if asleep:
+            return ActionOutcome(said, short=f"{short}, but it is suspended", then=asleep)
         return ActionOutcome(said, short=short, then=(*ends, _cleared(kind, run.name, run.backend)))
 
     return press
+
+
+def _woken_first(kind: str, run: str, backend: str, jobs: Iterable[Job]) -> tuple[Advice, ...]:
+    """Return how to wake suspended jobs, which obey no switch before, or to let them train on."""
+    does = "saves and stops" if kind == "kill" else "saves"
+    by = "" if backend == "process" else " (by the cluster's administrators)"
+    resume = commands.of(backend).resume
+    wakes = [
+        Advice(
+            f"It is suspended, and {does} only once it is woken{by}{where(backend, job)}:",
+            resume.format(id=job.id if backend == "process" else shlex.quote(job.handle)),
+        )
+        for job in jobs
+        if job.state in PAUSED_STATES
+    ]
+    back = _cleared(kind, run, backend)
+    if kind == "kill":
+        back = replace(back, sentence="To let it train on, clear the switch before you wake it:")
+    return (*wakes, back) if wakes else ()
 
 
 def unpolled_ends(backend: str, jobs: Iterable[Job]) -> tuple[Advice, ...]:
@@ -204,7 +228,7 @@ def unpolled_ends(backend: str, jobs: Iterable[Job]) -> tuple[Advice, ...]:
     end = commands.of(backend).end
     return tuple(
         Advice(
-            as_owner("To end it without the switch", job),
+            as_owner(f"To end it without the switch{where(backend, job)}", job),
             end.format(id=job.id if backend == "process" else shlex.quote(job.handle)),
             "cancel",
         )

@@ -217,8 +217,10 @@ def continued(task: ActionTask, found: Suspicion, nodes: Iterable[NodeRanks]) ->
     if task.run is None or not stopped:
         return ()
     if task.run.backend == "process":
-        pids = [pid for found in stopped.values() for pid in found]
-        return (Advice("To let it go on:", f"kill -CONT {' '.join(pids)}"),)
+        return tuple(
+            Advice(f"To let it go on, on {node}:", f"kill -CONT {' '.join(pids)}")
+            for node, pids in stopped.items()
+        )
     job = newest(task.queue)
     if task.run.backend != "slurm" or job is None:
         lets = (f"on {node}: kill -CONT {' '.join(pids)}" for node, pids in stopped.items())
