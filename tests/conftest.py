@@ -29,6 +29,8 @@ FOREIGN = ("WATCHDOGD_", *SLURM, "COLUMNS", "LINES")  # pytest's readline leaves
 
 TIDYING = Settings(timeout=300, method="signal", func_only=False, disable_debugger_detection=False)
 """How long what comes after a test may take, the end of a Slurm included."""
+WAITING = 1500
+"""Seconds for a test that may wait for the environment of the examples or of the oldest libraries."""
 
 # The machine may be busy, so nothing fails for being slow; and what one run tries, every run tries.
 # To look for more: HYPOTHESIS_PROFILE=default pytest
@@ -69,6 +71,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
             slurm = [f"slurm{next(slurms)}"] if "slurm" in marks else []
             for group in slurm or [need for need in TOGETHER if need in marks]:
                 item.add_marker(pytest.mark.xdist_group(group))
+        if {"torch", "lowest"} & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.timeout(WAITING))
     yield
     items.sort(key=lambda item: order({mark.name for mark in item.iter_markers()}))
 

@@ -39,13 +39,12 @@ _CLOCKS = 120.0
 _AT_ONCE = 8
 _LONGEST = 10.0
 """Seconds allowed for one run of py-spy."""
+_STOPPED = 1.0
+"""Seconds after which a process that is stopped counts as such."""
 _PARTS, _UNPACKED = 100_000, 32 * 1024 * 1024
 """Limits of one parcel in parts and in bytes; anything larger is not a parcel."""
 _LETTERS = 700
-_OURS = re.compile(
-    r"(?:^|/)watchdogd$|^watchdogd\.(?:cli|engine|actions)\."
-    r"|from watchdogd\.(?:actions|cli|probe)\b.* import "
-)
+_OURS = re.compile(r"(?:^|/)watchdogd$|(?:^|from )watchdogd\.(?!training\b|integrations\b|demo\b)\w")
 _PRINTING = threading.Lock()
 
 
@@ -188,7 +187,7 @@ def _look(found: TrainingProcess, args: argparse.Namespace, until: float) -> Par
 
 def _dump(pid: int, args: argparse.Namespace, until: float) -> tuple[StackDump | None, str]:
     """Take one sample; also return why there is none. A process in state D cannot be stopped for it."""
-    now = state(pid)
+    now = _lasting_state(pid)
     if not now or now.startswith("Z"):
         return None, "it is a zombie: ended, and not yet collected" if now else "it has ended"
     if now.startswith("T"):  # py-spy would hang
@@ -199,6 +198,14 @@ def _dump(pid: int, args: argparse.Namespace, until: float) -> tuple[StackDump |
         answer, silence = _ask(pid, args.py_spy, [word for word in options if word != "--native"], until)
     dump = next((each for each in answer.dumps if each.threads), None)
     return dump, "" if dump else silence or str(answer.trouble or "py-spy showed no thread")
+
+
+def _lasting_state(pid: int) -> str:
+    """Return its state; that it is stopped only where that lasts, since a debugger stops it for a moment."""
+    until = time.monotonic() + _STOPPED
+    while (now := state(pid)).startswith("T") and time.monotonic() < until:
+        time.sleep(0.1)
+    return now
 
 
 def _ask(pid: int, tool: str, options: list[str], until: float) -> tuple[pyspy.PyspyAnswer, str]:
