@@ -39,7 +39,7 @@ def test_a_home_that_is_taken_to_pieces(tmp_path: Path, endpoint: WebServer) -> 
     home, log = rig.home, rig.home / "logs" / "daemon.log"
     try:
         wait_until(lambda: replaced(home / "status.json"), 10, "no round is faster")
-        rig.wait_told("[CRITICAL] bloom-watch", "status.json is a folder, and a file belongs there: mv ")
+        rig.wait_told("[CRITICAL] bloom-watch: status.json is a folder, and a file belongs there", "    mv ")
         status = rig.verb("status", "--json")
         assert status.returncode == 2, status.stdout
         assert "status.json is a folder, and a file belongs there: mv " in status.stdout
@@ -61,6 +61,7 @@ def test_a_home_that_is_taken_to_pieces(tmp_path: Path, endpoint: WebServer) -> 
         rig.pull()
         assert rig.daemon.poll() is None
         rig.wait_well()
-        assert sum("[CRITICAL] bloom-watch" in body for body in rig.bodies) == 1
+        told = [body for body in rig.bodies if "[CRITICAL] bloom-watch" in body]
+        assert len(told) == 1, told
     finally:
         rig.end()
