@@ -412,6 +412,25 @@ def test_a_lease_that_was_removed_is_taken_anew(home: Home, caplog: pytest.LogCa
     ]
 
 
+def test_a_lease_that_is_removed_while_it_is_renewed_is_taken_anew(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RENEW", 0.0)
+    home.config.touch()
+    lease = Lease(home)
+    lease.acquire()
+    touch = os.utime
+
+    def removed_first(path: Path) -> None:
+        monkeypatch.setattr(os, "utime", touch)
+        shutil.rmtree(lease_folder(home))
+        touch(path)
+
+    monkeypatch.setattr(os, "utime", removed_first)
+    assert lease.renew()
+    assert Lease(home).acquire() is not None
+
+
 @pytest.mark.parametrize("before", [0, 1])
 def test_a_lease_that_was_removed_and_taken_by_others_is_lost(
     home: Home, monkeypatch: pytest.MonkeyPatch, before: int

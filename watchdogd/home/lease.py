@@ -166,6 +166,12 @@ class Lease:
 
         Where its files were removed and nobody has taken it since, it is taken again; OSError on a full disk.
         """
+        try:
+            return self._renew()
+        except FileNotFoundError:  # its files were removed at this moment, or home is gone
+            return self._renew()
+
+    def _renew(self) -> bool:
         if not self.held() or not (_highest(self._folder) or self._retake()):
             return False
         now = time.monotonic()
