@@ -139,13 +139,15 @@ class Advice:
 
     `action`: the kind of automatic action (`requeue`) that does the same; while watchdogd is about to do it
     by itself, a message offers the command only in case that fails. `recurs`: what it corrects would come
-    again in a job that starts unchanged, which is said where watchdogd is about to start one.
+    again in a job that starts unchanged, which is said where watchdogd is about to start one. `shows`: what
+    the command shows, if it does not do by itself what the sentence says: `how it was submitted`.
     """
 
     sentence: str = ""
     command: str = ""
     action: str = ""
     recurs: bool = False
+    shows: str = ""
 
     @classmethod
     def of(cls, problem: Problem) -> Advice:

@@ -215,7 +215,8 @@ def fix_of(job: Job) -> Advice:
 def submitted_as(job: str) -> Advice:
     """Return advice to submit it again, with the command that shows how Slurm's job was submitted."""
     how = f"sacct -j {job} -nPX -o WorkDir,SubmitLine"
-    return Advice("To restart it; this shows the command it was submitted with:", how, "resubmit")
+    shows = "the command it was submitted with"
+    return Advice(f"To restart it; this shows {shows}:", how, "resubmit", shows=shows)
 
 
 def jobs_are(count: int) -> str:

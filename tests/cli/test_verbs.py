@@ -152,7 +152,10 @@ def test_the_life_of_an_incident(dog: Dog, training: subprocess.Popen[str], daem
     assert " | critical=1 warning=0 unknown=0 last_round=" in line.stdout
     [incident] = dog.json("incidents")
     assert (incident["run"], incident["status"], incident["state"]) == ("run-17", "CRITICAL", "open")
-    assert [each["command"] for each in incident["advice"]] == ["watchdogd stacks run-17"]
+    assert [each["command"] for each in incident["advice"]] == [
+        "watchdogd stacks run-17",
+        f"kill {training.pid}",
+    ]
     assert f"{dog.home}/train.log" in incident["facts"][0]
     [told] = dog.json("status")["incidents"]
     assert {key: told[key] for key in ("facts", "advice")} == {

@@ -53,7 +53,7 @@ def commands(trouble: Trouble) -> list[str]:
         (errno.EDQUOT, ["df -h '/data/my watch'", "df -i '/data/my watch'"]),
         (errno.EROFS, ["findmnt -T '/data/my watch'"]),
         (errno.EACCES, ["ls -ld '/data/my watch'"]),
-        (errno.EIO, ["ls '/data/my watch'", "df -h '/data/my watch'"]),
+        (errno.EIO, ["df -h '/data/my watch'", "ls '/data/my watch'"]),
         (errno.EAGAIN, [f"ps -Lu {own_name()} | wc -l", "ulimit -u"]),
         (errno.ENOMEM, ["free -h"]),
         (errno.EMFILE, []),

@@ -67,7 +67,8 @@ def test_the_body_begins_with_what_watchdogd_will_do_and_what_helps() -> None:
 
 
 def test_advice_for_a_failed_action_says_what_its_command_shows() -> None:
-    how = Advice("To restart it; this shows how it was submitted:", "sacct -j 331", "resubmit")
+    shows = "how it was submitted"
+    how = Advice(f"To restart it; this shows {shows}:", "sacct -j 331", "resubmit", shows=shows)
     text = _one(event(advice=(how,), upcoming=(NextAction("resubmit", "submit train.slurm"),)))
     failed = "Only if watchdogd could not submit train.slurm; this shows how it was submitted:"
     assert f"{failed}\n    sacct -j 331\n" in text
@@ -245,7 +246,7 @@ def test_several_incidents_in_one_message_are_told_apart_by_their_numbers() -> N
     text = _one(stall, event(about=gpu), event(EventKind.RESOLVED, over))
     assert "An acknowledgement of incident 17 or a silence stops that." in text
     assert "Once you work on incident 17 (no new line for 25m):\n    watchdogd ack 17\n" in text
-    assert "Once you work on incident 18 (node5/gpu3 hot):\n    watchdogd ack 18\n" in text
+    assert "Once you work on incident 18 (node5/gpu3: hot):\n    watchdogd ack 18\n" in text
     assert "To hear no more of them for 2h:\n    watchdogd silence run-17 " in text
     assert re.search(r"\nIncident 17\. Since .*, for 25m\.\n", text)
     assert re.search(r"\n\[WARNING\] node5/gpu3: hot\n\nIncident 18\. Since ", text)

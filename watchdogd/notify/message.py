@@ -284,8 +284,8 @@ def _answers(group: Sequence[IncidentEvent], command: str) -> str:
     late = [each for each in told if each.action in will]
     for each in late:
         failed = f"Only if watchdogd could not {will[each.action]}"
-        _, apart, shows = each.sentence.partition("; ")  # what its command is, if it does not do that itself
-        then = f"{apart}{shows}" if each.command and shows else ":" if each.command else f": {each.sentence}"
+        shows = f"; this shows {each.shows}:" if each.shows else ":"
+        then = shows if each.command else f": {each.sentence}"
         advice.append(Advice(f"{failed}{then}", each.command))
     shown = list(dict.fromkeys(advice))[:ADVICE]
     return f"What you can do:\n{_advice(shown, command)}" if shown else ""
@@ -326,9 +326,8 @@ def _replies(group: Sequence[IncidentEvent], command: str) -> str:
 
 def _named(incident: Incident) -> str:
     """Return an incident's number and the beginning of its line, to tell it from others of one message."""
-    begins = re.split(r"[,:] ", incident.summary, maxsplit=1)[0]
-    subject = "" if begins.startswith(incident.subject) else f"{incident.subject} "
-    return f"incident {incident.id} ({one_line(f'{subject}{begins}', 60)})"
+    subject = "" if incident.subject in incident.summary else f"{incident.subject}: "
+    return f"incident {incident.id} ({one_line(f'{subject}{incident.summary}', 60)})"
 
 
 def for_home(line: str, command: str) -> str:
